@@ -1,0 +1,131 @@
+"""Checkpoints in Hugging Face's GPT-2 format: an explicit name for every tensor, every shape checked, safetensors only."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from model.config import Config
+from model.errors import CheckpointError
+from model.gpt2 import GPT2
+from model.tokenizer import Tokenizer, load_tokenizer
+
+# Hugging Face's name -> the network's parameter. Both store linear weights as [in, out].
+OUTER = {
+    "wte.weight": "W_E",
+    "wpe.weight": "W_pos",
+    "ln_f.weight": "ln_final.w",
+    "ln_f.bias": "ln_final.b",
+}
+IN_BLOCK = {
+    "ln_1.weight": "ln1.w",
+    "ln_1.bias": "ln1.b",
+    "attn.c_attn.weight": "attn.W_QKV",
+    "attn.c_attn.bias": "attn.b_QKV",
+    "attn.c_proj.weight": "attn.W_O",
+    "attn.c_proj.bias": "attn.b_O",
+    "ln_2.weight": "ln2.w",
+    "ln_2.bias": "ln2.b",
+    "mlp.c_fc.weight": "mlp.W_in",
+    "mlp.c_fc.bias": "mlp.b_in",
+    "mlp.c_proj.weight": "mlp.W_out",
+    "mlp.c_proj.bias": "mlp.b_out",
+}
+
+# Not parameters: the causal mask, which some published files carry along.
+MASK = re.compile(r"h\.\d+\.attn\.(bias|masked_bias)")
+
+
+def hf_names(config: Config) -> dict[str, str]:
+    """Hugging Face's tensor name (without `transformer.`) -> the network's parameter name, for every parameter."""
+    blocks = {
+        f"h.{n}.{theirs}": f"blocks.{n}.{ours}" for n in range(config.n_layer) for theirs, ours in IN_BLOCK.items()
+    }
+    return OUTER | blocks
+
+
+def load_network(directory: Path, config: Config) -> GPT2:
+    """Read `model.safetensors` as float32. A missing, extra or misshapen tensor is an error that names it."""
+    path = directory / "model.safetensors"
+    if not path.exists():
+        raise CheckpointError(f"{directory}: model.safetensors is missing", "Only safetensors files are read.")
+    with torch.device("meta"):
+        net = GPT2(config)
+    shapes = {name: tuple(p.shape) for name, p in net.named_parameters()}
+    net.load_state_dict(_read_tensors(path, hf_names(config), shapes), assign=True)
+    return net.eval()
+
+
+def _read_tensors(path: Path, names: dict[str, str], shapes: dict[str, tuple[int, ...]]) -> dict[str, Tensor]:
+    found: dict[str, Tensor] = {}
+    head = None
+    try:
+        with safe_open(path, framework="pt") as file:
+            for stored in file.keys():
+                name = stored.removeprefix("transformer.")
+                if MASK.fullmatch(name):
+                    continue
+                if name == "lm_head.weight":
+                    head = file.get_tensor(stored)
+                    continue
+                if name not in names:
+                    raise CheckpointError(f"{path.name}: extra tensor {stored!r}, which this config has no place for")
+                tensor = file.get_tensor(stored)
+                if tuple(tensor.shape) != shapes[names[name]]:
+                    raise CheckpointError(
+                        f"{path.name}: tensor {stored!r} has shape {list(tensor.shape)}, "
+                        f"but the config asks for {list(shapes[names[name]])}"
+                    )
+                found[names[name]] = tensor.float()
+    except SafetensorError as fault:
+        raise CheckpointError(f"{path.name}: not a readable safetensors file ({fault})") from None
+    missing = [name for name, ours in names.items() if ours not in found]
+    if missing:
+        raise CheckpointError(f"{path.name}: missing tensor {missing[0]!r}" + _more(len(missing) - 1))
+    if head is not None and not torch.equal(head.float(), found["W_E"]):
+        raise CheckpointError(f"{path.name}: 'lm_head.weight' differs from 'wte.weight', but GPT-2 ties them")
+    return found
+
+
+def _more(n: int) -> str:
+    return f" and {n} more" if n else ""
+
+
+def read_config(directory: Path) -> Config:
+    """`config.json` of a checkpoint directory."""
+    path = directory / "config.json"
+    if not path.exists():
+        raise CheckpointError(f"{directory}: config.json is missing")
+    try:
+        return Config.from_hf(json.loads(path.read_text("utf-8")))
+    except json.JSONDecodeError as fault:
+        raise CheckpointError(f"{path}: not valid JSON ({fault})") from None
+
+
+def read_checkpoint(directory: Path) -> tuple[GPT2, Tokenizer]:
+    """The network and the tokenizer of a Hugging Face GPT-2 directory."""
+    if not directory.is_dir():
+        raise CheckpointError(f"{directory} is not a directory")
+    config = read_config(directory)
+    tokenizer = load_tokenizer(directory)
+    if tokenizer.n_vocab > config.d_vocab:
+        raise CheckpointError(f"{directory}: {tokenizer.n_vocab} tokens, but the config has {config.d_vocab}")
+    return load_network(directory, config), tokenizer
+
+
+def save_network(directory: Path, net: GPT2, start_id: int, dtype: torch.dtype = torch.float32) -> None:
+    """Write `config.json` and `model.safetensors` so that transformers reads them unchanged."""
+    directory.mkdir(parents=True, exist_ok=True)
+    config = json.dumps(net.config.to_hf(start_id), indent=2) + "\n"
+    (directory / "config.json").write_text(config, "utf-8")
+    state = net.state_dict()
+    tensors = {
+        f"transformer.{theirs}": state[ours].to(dtype).contiguous() for theirs, ours in hf_names(net.config).items()
+    }
+    save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})

@@ -1,0 +1,93 @@
+"""The shape of one GPT-2: everything the graph, the network and the explanations need to know about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from model.errors import CheckpointError
+
+# Hugging Face's name for an activation -> ours. The two spellings of the tanh form compute the same function.
+ACTIVATIONS = {"gelu_new": "gelu_new", "gelu_pytorch_tanh": "gelu_new", "relu": "relu"}
+
+# Settings of a Hugging Face config that change the arithmetic, with the only value this network computes.
+FIXED = {
+    "scale_attn_weights": True,
+    "scale_attn_by_inverse_layer_idx": False,
+    "add_cross_attention": False,
+    "tie_word_embeddings": True,
+}
+
+
+@dataclass(frozen=True)
+class Config:
+    """Sizes of a GPT-2. `d_head` follows: the heads share d_model evenly."""
+
+    n_layer: int
+    n_head: int
+    d_model: int
+    d_mlp: int
+    d_vocab: int
+    n_ctx: int
+    act: str = "gelu_new"
+    eps: float = 1e-5
+
+    def __post_init__(self) -> None:
+        for name in ("n_layer", "n_head", "d_model", "d_mlp", "d_vocab", "n_ctx"):
+            size = getattr(self, name)
+            if not isinstance(size, int) or size < 1:
+                raise CheckpointError(f"config: {name} is {size!r}, but must be a whole number of at least 1")
+        if self.d_model % self.n_head:
+            raise CheckpointError(f"config: {self.n_head} heads do not divide d_model = {self.d_model} evenly")
+        if self.act not in ACTIVATIONS.values():
+            raise CheckpointError(f"config: activation {self.act!r} is unknown", "Use gelu_new or relu.")
+
+    @property
+    def d_head(self) -> int:
+        return self.d_model // self.n_head
+
+    @classmethod
+    def from_hf(cls, hf: dict[str, Any]) -> Config:
+        """Read a Hugging Face GPT-2 `config.json`; a setting that would change the arithmetic is refused by name."""
+        if hf.get("model_type", "gpt2") != "gpt2":
+            raise CheckpointError(f"config.json: model_type is {hf['model_type']!r}, not 'gpt2'")
+        for name, only in FIXED.items():
+            if hf.get(name, only) != only:
+                raise CheckpointError(f"config.json: {name} = {hf[name]!r} is not supported, only {only!r}")
+        act = hf.get("activation_function", "gelu_new")
+        if act not in ACTIVATIONS:
+            raise CheckpointError(f"config.json: activation_function {act!r} is not supported", "Use gelu_new or relu.")
+        try:
+            return cls(
+                n_layer=hf["n_layer"],
+                n_head=hf["n_head"],
+                d_model=hf["n_embd"],
+                d_mlp=hf.get("n_inner") or 4 * hf["n_embd"],
+                d_vocab=hf["vocab_size"],
+                n_ctx=hf["n_positions"],
+                act=ACTIVATIONS[act],
+                eps=hf.get("layer_norm_epsilon", 1e-5),
+            )
+        except KeyError as missing:
+            raise CheckpointError(f"config.json: {missing.args[0]!r} is missing") from None
+
+    def to_hf(self, start_id: int) -> dict[str, Any]:
+        """The `config.json` that transformers reads back as the same network; `start_id` is `<|endoftext|>`."""
+        return {
+            "architectures": ["GPT2LMHeadModel"],
+            "model_type": "gpt2",
+            "n_layer": self.n_layer,
+            "n_head": self.n_head,
+            "n_embd": self.d_model,
+            "n_inner": self.d_mlp,
+            "vocab_size": self.d_vocab,
+            "n_positions": self.n_ctx,
+            "activation_function": self.act,
+            "layer_norm_epsilon": self.eps,
+            "tie_word_embeddings": True,
+            "bos_token_id": start_id,
+            "eos_token_id": start_id,
+            "attn_pdrop": 0.0,
+            "embd_pdrop": 0.0,
+            "resid_pdrop": 0.0,
+        }
