@@ -54,7 +54,7 @@ class Tokenizer:
         self._bytes = {i: raw for raw, i in vocab.items()}
         self._ids = list(vocab.values())
         self._closed = any(bytes([b]) not in vocab for b in range(256))
-        self._vocab = vocab
+        self.vocab = vocab
         self._pieces = regex.compile(pieces)
         self._bpe = tiktoken.Encoding(
             name="checkpoint",
@@ -75,8 +75,8 @@ class Tokenizer:
 
     def _check_words(self, text: str) -> None:
         for piece in self._pieces.findall(text):
-            if piece.encode() not in self._vocab:
-                words = ", ".join(f"“{raw.decode()}”" for raw in self._vocab)
+            if piece.encode() not in self.vocab:
+                words = ", ".join(f"“{raw.decode()}”" for raw in self.vocab)
                 raise TextError(f"“{piece}” is not a word of this small vocabulary.", f"It knows only: {words}.")
 
     def bytes(self, token: int) -> bytes:
@@ -102,6 +102,13 @@ class Tokenizer:
     def decode(self, tokens: Sequence[int]) -> str:
         """The text of several tokens together, the start token left out, broken UTF-8 shown as U+FFFD."""
         return b"".join(self.bytes(t) for t in tokens if t != self.start_id).decode("utf-8", "replace")
+
+
+def write_tokenizer(directory: Path, tokenizer: Tokenizer) -> None:
+    """Write `vocab.json` and `merges.txt`. Only for a vocabulary of whole words, which needs no merges."""
+    spellings = {START: tokenizer.start_id} | {spell(raw): i for raw, i in tokenizer.vocab.items()}
+    (directory / "vocab.json").write_text(json.dumps(spellings, ensure_ascii=False, indent=1) + "\n", "utf-8")
+    (directory / "merges.txt").write_text("#version: 0.2\n", "utf-8")
 
 
 def load_tokenizer(directory: Path) -> Tokenizer:

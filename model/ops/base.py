@@ -1,0 +1,187 @@
+"""What an op is: how a number follows from the numbers it reads, written as terms.
+
+A rule is declared, not computed: groups of terms whose factors point at places of the run. `model.explain` looks the
+numbers up, multiplies and adds them in float64. The same groups serve a table, a chart, a download and a test.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from model.address import Address, Index
+
+if TYPE_CHECKING:
+    from model.run import Run
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Place = tuple[int, ...]
+Combine = Literal["sum", "product", "quotient", "function", "given"]
+
+
+@dataclass(frozen=True)
+class Ref:
+    """One number of the run per term: `index` holds, per axis, a fixed place or one place for each term."""
+
+    site: str
+    index: tuple[int | Ints, ...] = ()
+
+    def address(self, n: int) -> str:
+        """The address that term `n` (0-based within its group) has in this column."""
+        return str(Address(self.site, tuple(int(i if np.ndim(i) == 0 else i[n]) for i in self.index)))  # type: ignore[index]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """minuend − subtrahend as one factor, e.g. x − mean."""
+
+    minuend: Ref
+    subtrahend: Ref
+
+    def address(self, n: int) -> str:
+        return f"calc({self.minuend.address(n)}-{self.subtrahend.address(n)})"
+
+
+@dataclass(frozen=True)
+class Computed:
+    """An expression as a factor: its address and its value in float64, one for all terms or one for each."""
+
+    expression: str | Callable[[int], str]
+    value: float | Floats
+
+    def address(self, n: int) -> str:
+        return self.expression if isinstance(self.expression, str) else self.expression(n)
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A named number that no one learned: 1/d, ε, −1, the mask's −∞. The name is LaTeX."""
+
+    name: str
+    value: float
+
+
+Column = Ref | Difference | Computed | Constant
+
+
+@dataclass(frozen=True)
+class Group:
+    """`n` terms of one kind. A term's product is the product of its factors, unless `product` says how it is made.
+
+    `labels` name the terms' running axes, e.g. ("head", "d_head"); `places` gives each term's place on them.
+    `subtotal`, if set, sums the group by the first running axis: place on that axis -> address of the partial sum.
+    """
+
+    factors: tuple[Column, ...]
+    n: int = 1
+    label: str = ""
+    axes: tuple[str, ...] = ()
+    places: tuple[Ints, ...] = ()
+    product: Callable[[Sequence[Floats]], Floats] | None = None
+    subtotal: Callable[[int], str] | None = None
+
+
+@dataclass(frozen=True)
+class Function:
+    """A named function of the sum of a rule's terms (max: of the terms); `latex` has one `{}` for the argument."""
+
+    name: str
+    latex: str
+    apply: Callable[[Floats], float]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a formula on the way to its value. `address` is the expression that computes it."""
+
+    latex: str
+    value: float
+    address: str = ""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How one number is made. The total follows from the terms' products by `combine`:
+
+    sum       Σ products
+    product   Π products
+    quotient  the first product ÷ the sum of the others
+    function  `function` of the sum of the products (max: of the products)
+    given     no terms: a token id, a learned weight
+    """
+
+    combine: Combine
+    groups: tuple[Group, ...] = ()
+    function: Function | None = None
+    steps: tuple[Step, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class Op:
+    """One site's producer. `out` is the site it makes, `reads` the sites and parameters it reads."""
+
+    name = ""
+    out = ""
+    reads: tuple[str, ...] = ()
+
+    def derive(self, run: Run) -> Tensor:
+        """The whole site in float32 by PyTorch from the sites it reads, for those that no hook captures."""
+        raise NotImplementedError(f"{self.out} is captured, not derived")
+
+    def formula(self, run: Run, at: Place) -> str:
+        """LaTeX of the rule with this place's indices."""
+        raise NotImplementedError
+
+    def plain(self, run: Run, at: Place) -> str:
+        """The same in a sentence. `{t3}` stands for the token at position 3, `{v17}` for vocabulary entry 17."""
+        raise NotImplementedError
+
+    def forward(self, run: Run, at: Place) -> Rule:
+        """The rule of the number at `at`."""
+        raise NotImplementedError
+
+    def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:
+        """Places of `out` that read `source` at `at`, as indices with slices."""
+        raise NotImplementedError
+
+
+def every() -> slice:
+    """The slice `:`."""
+    return slice(None, None)
+
+
+def grid(sizes: Sequence[int]) -> tuple[Ints, ...]:
+    """The places of all terms over axes of these sizes, the last axis running fastest: one array per axis."""
+    if not sizes:
+        return ()
+    return tuple(axis.ravel() for axis in np.indices(tuple(sizes), dtype=np.int64))
+
+
+def subscript(symbol: str, at: Sequence[int | str]) -> str:
+    """`x` and (3, 'i') to `x_{3,i}`."""
+    return f"{symbol}_{{{','.join(map(str, at))}}}" if at else symbol
+
+
+def of_sum(f: Callable[[float], float]) -> Callable[[Floats], float]:
+    """A function of one number, applied to the sum of the terms."""
+    return lambda products: f(float(products.sum()))
+
+
+def minus_log(p: float) -> float:
+    """−log p, ∞ at 0."""
+    return -math.log(p) if p > 0 else math.inf
+
+
+IDENTITY = Function("identity", "{}", of_sum(lambda x: x))
+SQRT = Function("sqrt", r"\sqrt{{{}}}", of_sum(math.sqrt))
+EXP = Function("exp", r"e^{{{}}}", of_sum(math.exp))
+LOG = Function("log", r"\log\left({}\right)", of_sum(lambda x: math.log(x) if x > 0 else -math.inf))
+MINUS_LOG = Function("-log", r"-\log\left({}\right)", of_sum(minus_log))
+MAX = Function("max", r"\max\left({}\right)", lambda products: float(products.max()))

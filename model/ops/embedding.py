@@ -1,0 +1,126 @@
+"""Where numbers come in: token ids, learned parameters, and the two tables looked up at the start."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from model.address import Index
+from model.ops.base import IDENTITY, Constant, Group, Op, Place, Ref, Rule, every, subscript
+
+if TYPE_CHECKING:
+    from model.run import Run
+
+
+class Tokens(Op):
+    """The ids that the tokenizer made of the reader's text. The end of every chain of explanations."""
+
+    name, out = "tokens", "tokens"
+
+    def derive(self, run: Run) -> Tensor:
+        return run.token_tensor
+
+    def formula(self, run: Run, at: Place) -> str:
+        return rf"\mathrm{{token}}_{{{at[0]}}} = {run.tokens[at[0]]}"
+
+    def plain(self, run: Run, at: Place) -> str:
+        if at[0] == 0 and run.bos:
+            return "{t0} marks the start of a text; it is put in front of every sentence unless switched off."
+        return f"The tokenizer cut the text into pieces from a fixed list; {{t{at[0]}}} is number {run.tokens[at[0]]}."
+
+    def forward(self, run: Run, at: Place) -> Rule:
+        raw = run.model.tokenizer.bytes(run.tokens[at[0]])
+        return Rule("given", notes=("An id is an address in the vocabulary, not a quantity.", f"Bytes: {raw.hex(' ')}"))
+
+
+class Parameter(Op):
+    """A learned number. Training set it once; every run reads the same value."""
+
+    name = "parameter"
+
+    def __init__(self, out: str, symbol: str, says: str) -> None:
+        self.out, self.symbol, self.says = out, symbol, says
+
+    def derive(self, run: Run) -> Tensor:
+        return run.model.parameter(self.out)
+
+    def formula(self, run: Run, at: Place) -> str:
+        return subscript(self.symbol, at)
+
+    def plain(self, run: Run, at: Place) -> str:
+        return self.says
+
+    def forward(self, run: Run, at: Place) -> Rule:
+        notes = ["A learned weight: set by training, the same in every run."]
+        if self.out == "W_E":
+            notes.append(f"Row {at[0]} belongs to the token “{run.model.tokenizer.show(at[0])}”.")
+        if self.out == "W_pos" and at[0] >= run.n_pos:
+            notes.append(f"Row {at[0]} is not used in this run: the text ends at position {run.n_pos - 1}.")
+        return Rule("given", notes=tuple(notes))
+
+
+class Tied(Op):
+    """`W_U[i,v]`, the unembedding: another name for `W_E[v,i]`."""
+
+    name, out, reads = "tied", "W_U", ("W_E",)
+
+    def derive(self, run: Run) -> Tensor:
+        return run.tensor("W_E").T
+
+    def formula(self, run: Run, at: Place) -> str:
+        return f"{subscript('W_U', at)} = {subscript('W_E', at[::-1])}"
+
+    def plain(self, run: Run, at: Place) -> str:
+        return f"GPT-2 reads words out with the table it reads them in with: this is row {{v{at[1]}}} of W_E."
+
+    def forward(self, run: Run, at: Place) -> Rule:
+        return Rule("sum", (Group((Ref("W_E", at[::-1]),)),))
+
+    def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:
+        return [at[::-1]]
+
+
+class Lookup(Op):
+    """`embed[t,m] = W_E[tokens[t], m]`: the token's id picks a row of the table."""
+
+    name, out, reads = "lookup", "embed", ("tokens", "W_E")
+
+    def formula(self, run: Run, at: Place) -> str:
+        t, m = at
+        return rf"{subscript('e', at)} = W_E[\mathrm{{token}}_{{{t}}},\,{m}] = {subscript('W_E', (run.tokens[t], m))}"
+
+    def plain(self, run: Run, at: Place) -> str:
+        t, m = at
+        return f"{{t{t}}} has id {run.tokens[t]}, so this is entry {m} of row {run.tokens[t]} of the learned table."
+
+    def forward(self, run: Run, at: Place) -> Rule:
+        t, m = at
+        row = Ref("W_E", (run.tokens[t], m))
+        terms = Group((Ref("tokens", (t,)), row), label="the row it picks", product=lambda factors: factors[1])
+        return Rule("function", (terms,), function=IDENTITY)
+
+    def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:
+        if source == "tokens":
+            return [(at[0], every())]
+        return [(t, at[1]) for t, token in enumerate(run.tokens) if token == at[0]]
+
+
+class PositionRow(Op):
+    """`pos_embed[t,m] = W_pos[t,m]`: the position picks a row of the table, whatever the token."""
+
+    name, out, reads = "lookup", "pos_embed", ("W_pos",)
+
+    def formula(self, run: Run, at: Place) -> str:
+        return subscript(r"\mathrm{pos}", at) + " = " + subscript(r"W_{\mathrm{pos}}", at)
+
+    def plain(self, run: Run, at: Place) -> str:
+        return f"{{t{at[0]}}} stands at position {at[0]}, so this is entry {at[1]} of row {at[0]} of the position table."
+
+    def forward(self, run: Run, at: Place) -> Rule:
+        position = Constant(r"\mathrm{position}", at[0])
+        terms = Group((position, Ref("W_pos", at)), label="the row it picks", product=lambda factors: factors[1])
+        return Rule("function", (terms,), function=IDENTITY)
+
+    def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:
+        return [at] if at[0] < run.n_pos else []

@@ -1,0 +1,92 @@
+"""How surprised the model is by what really comes next: −log of the probability it gave."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from model.address import Index
+from model.ops.base import MINUS_LOG, Constant, Group, Op, Place, Ref, Rule
+
+if TYPE_CHECKING:
+    from model.run import Run
+
+
+class TokenLoss(Op):
+    """loss_per_token[t] = −log probs[t, token t+1]; at the last position −log probs[t, target].
+
+    Where that probability rounds to 0 (or loses its digits) in float32, log_probs is read instead.
+    """
+
+    name, out, reads = "-log p", "loss_per_token", ("probs", "log_probs", "tokens")
+
+    def derive(self, run: Run) -> Tensor:
+        places = (torch.arange(run.n_pos), torch.tensor([run.next_token(t) for t in range(run.n_pos)]))
+        p, log_p = run.tensor("probs")[places], run.tensor("log_probs")[places]
+        return torch.where(p < torch.finfo(p.dtype).tiny, -log_p, -p.log())
+
+    def _underflows(self, run: Run, t: int) -> bool:
+        tiny = float(torch.finfo(torch.float32).tiny)
+        return bool(run.numbers(Ref("probs", (t, run.next_token(t)))) < tiny)
+
+    def formula(self, run: Run, at: Place) -> str:
+        return rf"L_{{{at[0]}}} = -\log p_{{{at[0]},{run.next_token(at[0])}}}"
+
+    def plain(self, run: Run, at: Place) -> str:
+        t = at[0]
+        right = f"{{v{run.next_token(t)}}}"
+        if t == run.n_pos - 1:
+            return f"After {{t{t}}} the target is {right}; the loss is minus the logarithm of the probability it was given."
+        return f"After {{t{t}}} the text goes on with {right}; the loss is minus the logarithm of the probability it was given."
+
+    def forward(self, run: Run, at: Place) -> Rule:
+        t = at[0]
+        place = (t, run.next_token(t))
+        if self._underflows(run, t):
+            note = "The probability is too small for float32, so this reads its logarithm from log_probs."
+            return Rule("sum", (Group((Ref("log_probs", place), Constant("-1", -1.0))),), notes=(note,))
+        return Rule("function", (Group((Ref("probs", place),), label="p"),), function=MINUS_LOG)
+
+    def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:
+        if source == "tokens":
+            return [(at[0] - 1,)] if at[0] > 0 else []
+        t, v = at
+        reads_it = v == run.next_token(t) and (source == "log_probs") == self._underflows(run, t)
+        return [(t,)] if reads_it else []
+
+
+class Loss(Op):
+    """The number that training lowers: the last position's loss, or the mean over the text's own next tokens."""
+
+    name, out, reads = "loss", "loss", ("loss_per_token",)
+
+    def _positions(self, run: Run) -> range:
+        return range(run.n_pos - 1) if run.is_sequence else range(run.n_pos - 1, run.n_pos)
+
+    def derive(self, run: Run) -> Tensor:
+        positions = self._positions(run)
+        return run.tensor("loss_per_token")[positions.start : positions.stop].mean()
+
+    def formula(self, run: Run, at: Place) -> str:
+        n = run.n_pos - 1
+        return rf"L = \frac{{1}}{{{n}}} \sum_{{t=0}}^{{{n - 1}}} L_t" if run.is_sequence else f"L = L_{{{n}}}"
+
+    def plain(self, run: Run, at: Place) -> str:
+        if run.is_sequence:
+            return "The average over all positions that have a next token in the text."
+        return f"The loss at the last position, {{t{run.n_pos - 1}}}, for the target {{v{run.target}}}."
+
+    def forward(self, run: Run, at: Place) -> Rule:
+        positions = self._positions(run)
+        n = len(positions)
+        if n == 1:
+            return Rule("sum", (Group((Ref("loss_per_token", (positions.start,)),)),))
+        share = Constant(rf"\tfrac{{1}}{{{n}}}", 1 / n)
+        t = np.arange(n)
+        return Rule("sum", (Group((Ref("loss_per_token", (t,)), share), n, axes=("pos",), places=(t,)),))
+
+    def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:
+        return [()] if at[0] in self._positions(run) else []

@@ -1,0 +1,183 @@
+"""From scores to weights, in attention and over the vocabulary.
+
+softmax(s)_j = e^(s_j − max) / Σ_k e^(s_k − max). Taking the largest score away changes nothing (it divides out) and
+keeps e^… from overflowing.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from model.address import Index
+from model.ops.base import EXP, Computed, Constant, Group, Op, Place, Ref, Rule, every, subscript
+
+if TYPE_CHECKING:
+    from model.run import Run
+
+
+class MaskedScale(Op):
+    """scores[h,q,k] = qk[h,q,k] / √d_head, or −∞ where the key comes after the query."""
+
+    name = "mask and scale"
+
+    def __init__(self, attn: str) -> None:
+        self.qk, self.out = f"{attn}.qk", f"{attn}.scores"
+        self.reads = (self.qk,)
+
+    def formula(self, run: Run, at: Place) -> str:
+        h, q, k = at
+        if k > q:
+            return rf"{subscript('s', at)} = -\infty \quad ({k} > {q})"
+        return rf"{subscript('s', at)} = \frac{{(q_{{{q}}} \cdot k_{{{k}}})}}{{\sqrt{{{run.model.config.d_head}}}}}"
+
+    def plain(self, run: Run, at: Place) -> str:
+        _, q, k = at
+        if k > q:
+            return f"{{t{k}}} comes after {{t{q}}}: the mask sets the score to −∞, so that no position sees what it must guess."
+        return f"Dot products of {run.model.config.d_head} numbers grow like √{run.model.config.d_head}; dividing keeps scores in a range softmax can work with."
+
+    def forward(self, run: Run, at: Place) -> Rule:
+        if at[2] > at[1]:
+            return Rule("sum", (Group((Constant(r"-\infty", -math.inf),), label="mask"),), notes=("Masked.",))
+        d = run.model.config.d_head
+        return Rule("sum", (Group((Ref(self.qk, at), Constant(rf"\tfrac{{1}}{{\sqrt{{{d}}}}}", 1 / math.sqrt(d)))),))
+
+    def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:
+        return [at] if at[2] <= at[1] else []
+
+
+class Exponential(Op):
+    """exp[h,q,k] = e^(scores[h,q,k] − max_j scores[h,q,j])."""
+
+    name = "exp"
+
+    def __init__(self, attn: str) -> None:
+        self.scores, self.out = f"{attn}.scores", f"{attn}.exp"
+        self.reads = (self.scores,)
+
+    def derive(self, run: Run) -> Tensor:
+        scores = run.tensor(self.scores)
+        return (scores - scores.amax(-1, keepdim=True)).exp()
+
+    def _largest(self, run: Run, at: Place) -> int:
+        return int(np.argmax(run.numbers(Ref(self.scores, (at[0], at[1], np.arange(at[1] + 1))))))
+
+    def formula(self, run: Run, at: Place) -> str:
+        h, q, _ = at
+        return rf"\mathrm{{exp}}_{{{h},{q},{at[2]}}} = e^{{{subscript('s', at)} - \max_j s_{{{h},{q},j}}}}"
+
+    def plain(self, run: Run, at: Place) -> str:
+        return f"e to the power of the score, after the row's largest score (for {{t{self._largest(run, at)}}}) is taken away, so the largest becomes 1."
+
+    def forward(self, run: Run, at: Place) -> Rule:
+        largest = Ref(self.scores, (at[0], at[1], self._largest(run, at)))
+        score = Group((Ref(self.scores, at),), label="score")
+        return Rule("function", (score, Group((largest, Constant("-1", -1.0)), label="largest")), function=EXP)
+
+    def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:
+        h, q, k = at
+        is_largest = k <= q and k == self._largest(run, at)
+        return [(h, q, every())] if is_largest else [at]
+
+
+class Weights(Op):
+    """pattern[h,q,k] = exp[h,q,k] / Σ_j exp[h,q,j]: one head's attention weights, each row adding to 1."""
+
+    name = "softmax"
+
+    def __init__(self, attn: str) -> None:
+        self.exp, self.out = f"{attn}.exp", f"{attn}.pattern"
+        self.reads = (self.exp,)
+
+    def formula(self, run: Run, at: Place) -> str:
+        h, q, k = at
+        left = subscript("a", at)
+        row = rf"\sum_{{j=0}}^{{{q}}} \mathrm{{exp}}_{{{h},{q},j}}"
+        return rf"{left} = \frac{{\mathrm{{exp}}_{{{h},{q},{k}}}}}{{{row}}}"
+
+    def plain(self, run: Run, at: Place) -> str:
+        _, q, k = at
+        if k > q:
+            return f"{{t{k}}} comes after {{t{q}}}, so it gets no weight."
+        return f"How much of {{t{q}}}'s attention goes to {{t{k}}}: its exponential's share of the whole row."
+
+    def forward(self, run: Run, at: Place) -> Rule:
+        h, q, _ = at
+        j = np.arange(run.n_pos)
+        row = Group((Ref(self.exp, (h, q, j)),), run.n_pos, axes=("key",), places=(j,))
+        return Rule("quotient", (Group((Ref(self.exp, at),), label="this one"), row))
+
+    def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:
+        return [(at[0], at[1], every())]
+
+
+class Probabilities(Op):
+    """probs[t,v] = e^(logits[t,v] − max) / Σ_u e^(logits[t,u] − max) over the whole vocabulary."""
+
+    name, out, reads = "softmax", "probs", ("logits",)
+
+    def derive(self, run: Run) -> Tensor:
+        return run.tensor("logits").softmax(-1)
+
+    def formula(self, run: Run, at: Place) -> str:
+        t, last = at[0], run.model.config.d_vocab - 1
+        top = rf"e^{{\mathrm{{logit}}_{{{t},{at[1]}}} - \max}}"
+        return rf"{subscript('p', at)} = \frac{{{top}}}{{\sum_{{u=0}}^{{{last}}} e^{{\mathrm{{logit}}_{{{t},u}} - \max}}}}"
+
+    def plain(self, run: Run, at: Place) -> str:
+        t, v = at
+        return f"The probability that {{v{v}}} comes after {{t{t}}}: its exponential's share of all {run.model.config.d_vocab:,}."
+
+    def forward(self, run: Run, at: Place) -> Rule:
+        t, v = at
+        u = np.arange(run.model.config.d_vocab)
+        largest = Ref("logits", (t, run.largest_logit(t)))
+        raised = {"product": lambda factors: np.exp(factors[0] - factors[1])}
+        this = Group((Ref("logits", at), largest), label="this one", **raised)
+        return Rule(
+            "quotient", (this, Group((Ref("logits", (t, u)), largest), len(u), axes=("d_vocab",), places=(u,), **raised))
+        )
+
+    def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:
+        return [(at[0], every())]
+
+
+class LogProbabilities(Op):
+    """log_probs[t,v] = logits[t,v] − max − log Σ_u e^(logits[t,u] − max): stays a number where p rounds to 0."""
+
+    name, out, reads = "log softmax", "log_probs", ("logits",)
+
+    def derive(self, run: Run) -> Tensor:
+        return torch.log_softmax(run.tensor("logits"), -1)
+
+    def formula(self, run: Run, at: Place) -> str:
+        logit = rf"\mathrm{{logit}}_{{{at[0]},{at[1]}}}"
+        total = rf"\log \sum_u e^{{\mathrm{{logit}}_{{{at[0]},u}} - \max}}"
+        return rf"\log {subscript('p', at)} = {logit} - \max - {total}"
+
+    def plain(self, run: Run, at: Place) -> str:
+        return f"The logarithm of the probability of {{v{at[1]}}} after {{t{at[0]}}}, without going through a tiny p."
+
+    def forward(self, run: Run, at: Place) -> Rule:
+        t = at[0]
+        row = run.numbers(Ref("logits", (t, np.arange(run.model.config.d_vocab))))
+        log_sum = Computed(
+            f"calc(log(sum(exp(logits[{t},:]-max(logits[{t},:])))))", float(np.log(np.exp(row - row.max()).sum()))
+        )
+        minus = Constant("-1", -1.0)
+        return Rule(
+            "sum",
+            (
+                Group((Ref("logits", at),), label="logit"),
+                Group((Ref("logits", (t, run.largest_logit(t))), minus), label="largest logit"),
+                Group((log_sum, minus), label="log of the total"),
+            ),
+        )
+
+    def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:
+        return [(at[0], every())]

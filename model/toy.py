@@ -1,0 +1,94 @@
+"""The `toy` checkpoint: one block, four numbers a token, every weight round enough to check by hand.
+
+Two heads of two, eight neurons with ReLU, the words of “the cat sat on the mat”. The weights were fitted on that
+sentence (and the dog's) while being held to steps of 0.1 (tables) and 0.5 (matrices); the rows of ` cat` and ` dog`
+were fixed beforehand. LayerNorm's weights are 1, its biases 0.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from model.checkpoints import save_network
+from model.config import Config
+from model.gpt2 import GPT2
+from model.language_model import LanguageModel
+from model.tokenizer import Tokenizer, write_tokenizer
+
+WORDS = ("the", " cat", " sat", " on", " the", " mat", " dog")
+START_ID = 0
+PIECES = r" ?\p{L}+| ?[^\s\p{L}]+|\s+"
+CONFIG = Config(n_layer=1, n_head=2, d_model=4, d_mlp=8, d_vocab=8, n_ctx=8, act="relu")
+
+# Rows of W_E are <|endoftext|> and WORDS in order; W_QKV holds queries, keys and values side by side, two heads each.
+WEIGHTS: dict[str, list[list[float]] | list[float]] = {
+    "W_E": [
+        [-0.6, -0.5, 0.6, -0.8],
+        [1.5, -1.5, 1.5, -1.5],
+        [0.9, 0.3, -0.2, 0.6],
+        [-1.5, -1.5, 1.5, 1.3],
+        [-1.5, 1.5, 0, 1.5],
+        [1.5, 1.5, 0.1, -1.5],
+        [-1.5, 1.5, 1.5, -1.5],
+        [0.8, 0.4, -0.1, 0.5],
+    ],
+    "W_pos": [
+        [0.4, 1, -1.5, 0.1],
+        [0.6, 0.3, -1.2, 0.5],
+        [0.8, -1, -1, 1.5],
+        [-0.4, 0.7, -0.2, 0],
+        [-1.3, 1.5, 0.4, -0.7],
+        [-1.5, -1.5, 1.5, -1.5],
+        [0.6, -0.8, -1, 0.5],
+        [-0.5, -0.3, 0.8, 0.8],
+    ],
+    "blocks.0.attn.W_QKV": [
+        [0, 0.5, 1.5, 0, -2, -0.5, -0.5, 0, 0.5, 0, -1, -1],
+        [-1.5, -1, -0.5, 0, 0.5, -0.5, 0, 1, 1.5, 0.5, -1.5, 0.5],
+        [-1, 1.5, -0.5, -0.5, 1.5, 1, -1.5, -0.5, 0.5, -1, 1, 0],
+        [2, 0, -0.5, -1.5, -0.5, 1.5, 1, 0, -1.5, 1.5, -0.5, 0],
+    ],
+    "blocks.0.attn.b_QKV": [1, 1, 0, 1, 1.5, 0.5, 1, 0, 0, 0, 2, 1],
+    "blocks.0.attn.W_O": [
+        [-0.5, -1, 0, 1],
+        [-0.5, 1, 1, 0],
+        [1.5, 0.5, -0.5, 0],
+        [-0.5, 0, 1.5, -0.5],
+    ],
+    "blocks.0.attn.b_O": [-0.5, -0.5, 0, 0],
+    "blocks.0.mlp.W_in": [
+        [0.5, -2, 0, -2, -1, 1, 1.5, -0.5],
+        [0, 2, 0.5, 1, -0.5, -1, -2, 0],
+        [-0.5, -2, -0.5, 0, 2, 0.5, 2, 0],
+        [-1.5, 1, -2, -0.5, 1, -1.5, -0.5, 2],
+    ],
+    "blocks.0.mlp.b_in": [0.5, -1, 0.5, 0.5, -1, 0, -1.5, -0.5],
+    "blocks.0.mlp.W_out": [
+        [-1.5, 0, -1, 0.5],
+        [2, 2, -2, -2],
+        [-2, 0.5, 0, 1],
+        [2, -0.5, 1.5, -1.5],
+        [2, 0, -1, 0],
+        [1, 0.5, -1, 1],
+        [1, -0.5, -2, 1],
+        [-1.5, -1, 1.5, -1],
+    ],
+    "blocks.0.mlp.b_out": [-1, 0, -1.5, 0.5],
+}
+
+
+def toy() -> LanguageModel:
+    """The toy as a loaded model. It is made in memory; `save_toy` writes it as a checkpoint directory."""
+    net = GPT2(CONFIG)
+    net.load_state_dict({name: torch.tensor(values) for name, values in WEIGHTS.items()}, strict=False)
+    vocab = {word.encode(): n + 1 for n, word in enumerate(WORDS)}
+    return LanguageModel("toy", net.eval(), Tokenizer(vocab, START_ID, PIECES))
+
+
+def save_toy(directory: Path) -> None:
+    """Write the toy as a Hugging Face GPT-2 directory, whole words as its vocabulary."""
+    model = toy()
+    save_network(directory, model.net, START_ID)
+    write_tokenizer(directory, model.tokenizer)
