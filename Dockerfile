@@ -1,0 +1,36 @@
+# Every Number with its embedded model, ready to serve.
+#
+#   docker build -t every-number .
+#   docker run --rm -p 8000:8000 every-number
+#
+# On x86-64 the ordinary torch brings several GB for graphics cards. With PyTorch's CPU package index the image is
+# small: docker build --build-arg TORCH_INDEX=<the address of that index> -t every-number .
+
+FROM python:3.11-slim AS build
+ARG TORCH_INDEX=""
+RUN python -m venv /opt/venv
+WORKDIR /build
+COPY pyproject.toml constraints.txt ./
+# There are no packages here yet, so this installs what the project needs and an empty project, which goes again.
+RUN /opt/venv/bin/pip install --no-cache-dir --disable-pip-version-check \
+      ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} -c constraints.txt . \
+ && /opt/venv/bin/pip uninstall -y every-number
+
+FROM python:3.11-slim
+ENV PATH=/opt/venv/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    EVERYNUMBER_HOST=0.0.0.0 \
+    EVERYNUMBER_PORT=8000
+RUN useradd --create-home --uid 10001 reader
+WORKDIR /srv/every-number
+COPY --from=build /opt/venv /opt/venv
+COPY model ./model
+COPY app ./app
+COPY templates ./templates
+COPY static ./static
+RUN python -m compileall -q app model
+USER reader
+EXPOSE 8000
+HEALTHCHECK --interval=30s --timeout=5s --start-period=30s --retries=3 \
+  CMD ["python", "-c", "import os, urllib.request as r; r.urlopen('http://127.0.0.1:' + os.environ['EVERYNUMBER_PORT'] + '/healthz', timeout=4)"]
+CMD ["python", "-m", "app"]
