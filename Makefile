@@ -41,6 +41,7 @@ help:
 	@echo 'make clean    remove the environment and what tools left behind'
 
 setup: $(VENV)/.dev
+	@echo 'Set up. Next: make run'
 
 run: $(VENV)/.run
 	@exec $(BIN)/python -m app
