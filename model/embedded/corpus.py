@@ -1,0 +1,88 @@
+"""The training text as rows of token ids, deterministic by seed and step.
+
+Each row starts at a document's start (`<|endoftext|>` at position 0), as a reader's text does; where a document ends
+early the next one follows. Short rows hold single sentences, long rows stories and passages, so that every position up
+to the context's end is trained. Step n's batch depends on (seed, n) alone: a resumed training goes on as if it had
+never stopped.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from model.embedded.sentences import sentence
+from model.embedded.stories import load_stories, split_held_out
+from model.tokenizer import Tokenizer
+
+SHORT = 48  # length of a row of single sentences
+LOWER_CASE = 0.08  # share of stories and sentences given all in lower case, as readers type
+LATER_START = 0.3  # share of stories that begin at a later paragraph, so that the ends of long ones are read too
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """What documents are drawn from. `stories` is empty where training runs on the generator alone."""
+
+    tokenizer: Tokenizer
+    stories: list[str]
+    held_out_stories: list[str]
+
+    @classmethod
+    def load(cls, tokenizer: Tokenizer, directory: Path | None) -> Corpus:
+        train, held_out = split_held_out(load_stories(directory)) if directory else ([], [])
+        return cls(tokenizer, train, held_out)
+
+    def ids(self, text: str) -> list[int]:
+        return [self.tokenizer.start_id, *self.tokenizer.encode(text)]
+
+    def sentence(self, rng: random.Random) -> list[int]:
+        text = sentence(rng)
+        return self.ids(text.lower() if rng.random() < LOWER_CASE else text)
+
+    def passage(self, rng: random.Random) -> list[int]:
+        """Several generated sentences, one after the other."""
+        return self.ids(rng.choice((" ", "\n")).join(sentence(rng) for _ in range(rng.randint(2, 10))))
+
+    def story(self, rng: random.Random) -> list[int]:
+        text = rng.choice(self.stories)
+        paragraphs = text.split("\n")
+        if len(paragraphs) > 1 and rng.random() < LATER_START:
+            text = "\n".join(paragraphs[rng.randrange(1, len(paragraphs)) :])
+        return self.ids(text.lower() if rng.random() < LOWER_CASE else text)
+
+    def repeated_tokens(self, rng: random.Random) -> list[int]:
+        """Random tokens, then the same again: teaches copying from and to every row of the table."""
+        once = rng.choices(range(self.tokenizer.n_vocab), k=rng.randint(5, 80))
+        return [self.tokenizer.start_id, *once, *once]
+
+    def long_document(self, rng: random.Random) -> list[int]:
+        shares = (0.74 if self.stories else 0.0, 0.20, 0.06)
+        kind = rng.choices((self.story, self.passage, self.repeated_tokens), shares)[0]
+        return kind(rng)
+
+    def row(self, rng: random.Random, length: int) -> list[int]:
+        """`length` ids, documents one after the other, the last one cut."""
+        make = self.sentence if length <= SHORT + 1 else self.long_document
+        row: list[int] = []
+        while len(row) < length:
+            row += make(rng)
+        return row[:length]
+
+    def batch(self, seed: int, step: int, tokens: int, n_ctx: int) -> Tensor:
+        """[rows, length + 1] ids for one step, about `tokens` of them predicted: short and long rows take turns."""
+        rng = random.Random(f"{seed}:{step}")
+        length = n_ctx if step % 2 else min(SHORT, n_ctx)
+        return torch.tensor([self.row(rng, length + 1) for _ in range(max(1, tokens // length))])
+
+
+def held_out_rows(corpus: Corpus, n_ctx: int, n_sentences: int = 256) -> list[list[int]]:
+    """What the printed held-out loss is measured on: held-out stories, or sentences of a seed never trained on."""
+    if corpus.held_out_stories:
+        return [corpus.ids(s)[: n_ctx + 1] for s in corpus.held_out_stories]
+    rng = random.Random("held out")
+    return [corpus.ids(sentence(rng))[: n_ctx + 1] for _ in range(n_sentences)]

@@ -1,0 +1,40 @@
+"""The forward pass of `model.gpt2.GPT2` with PyTorch's fused kernels, for training only.
+
+It reads the parameters of the very network and computes the same function (a test compares the logits). It has no
+hook points, and in exchange a training step takes about half the time.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+from torch.nn import functional as F
+
+from model.gpt2 import GPT2, Attention, Block, LayerNorm
+
+
+def norm(ln: LayerNorm, x: Tensor) -> Tensor:
+    return F.layer_norm(x, x.shape[-1:], ln.w, ln.b, ln.eps)
+
+
+def attention(attn: Attention, x: Tensor) -> Tensor:
+    """Causal attention [batch, pos, d_model] → the same shape."""
+    batch, pos, d_model = x.shape
+    qkv = F.linear(x, attn.W_QKV.T, attn.b_QKV).view(batch, pos, 3, attn.c.n_head, attn.c.d_head)
+    q, k, v = qkv.permute(2, 0, 3, 1, 4)
+    z = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    return F.linear(z.transpose(1, 2).reshape(batch, pos, d_model), attn.W_O.T, attn.b_O)
+
+
+def feed_forward(block: Block, x: Tensor) -> Tensor:
+    bent = F.gelu(F.linear(x, block.mlp.W_in.T, block.mlp.b_in), approximate="tanh")
+    return F.linear(bent, block.mlp.W_out.T, block.mlp.b_out)
+
+
+def fused_logits(net: GPT2, tokens: Tensor) -> Tensor:
+    """Token ids [batch, pos] → logits [batch, pos, d_vocab], as `net(tokens)`."""
+    x = F.embedding(tokens, net.W_E) + net.W_pos[: tokens.shape[1]]
+    for block in net.blocks:
+        assert isinstance(block, Block)
+        x = x + attention(block.attn, norm(block.ln1, x))
+        x = x + feed_forward(block, norm(block.ln2, x))
+    return F.linear(norm(net.ln_final, x), net.W_E)

@@ -1,0 +1,368 @@
+"""Sentences for the relations that attention heads are said to follow: the generator of half the training text.
+
+Every maker takes a `random.Random` and returns one text. Frames are format strings; `{A}` and `{B}` are two people in
+the order they appear, `{G}` the giver, `{R}` the receiver.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from model.embedded import words as w
+
+VERBS = w.listed("gave handed passed offered showed threw brought sent sold lent")
+
+# The first half of a giver/receiver sentence, {P} a place.
+OPENINGS = (
+    "When {A} and {B} went to the {P}, ",
+    "When {A} and {B} were at the {P}, ",
+    "When {A} and {B} got to the {P}, ",
+    "After {A} and {B} went to the {P}, ",
+    "After {A} and {B} had walked to the {P}, ",
+    "While {A} and {B} were playing in the {P}, ",
+    "While {A} and {B} sat near the {P}, ",
+    "As {A} and {B} left the {P}, ",
+    "{A} and {B} went to the {P}. ",
+    "{A} and {B} were in the {P}. ",
+    "{A} and {B} met at the {P}. ",
+    "Then, {A} and {B} went to the {P}. ",
+    "One day, {A} and {B} went to the {P}. ",
+    "Once upon a time, {A} and {B} lived near the {P}. ",
+    "Friends {A} and {B} walked to the {P}. ",
+    "{A} saw {B} at the {P}. ",
+    "{A} went to the {P} with {B}. ",
+    "At the {P}, {A} met {B}. ",
+    "Yesterday {A} and {B} had fun at the {P}, and ",
+    "{A} and {B} were friends. ",
+)
+HELD_OUT_OPENINGS = (
+    "When {A} and {B} came home from the {P}, ",
+    "Before {A} and {B} went to the {P}, ",
+    "{A} and {B} had a nice day at the {P}. ",
+    "Last night, {A} and {B} were at the {P}. ",
+    "{A} and {B} played together in the {P} and ",
+    "Near the {P}, {A} and {B} sat down. ",
+)
+MIDDLES = (
+    "",
+    "",
+    "",
+    "",
+    "",
+    "The sun was warm. ",
+    "It was a nice day. ",
+    "They were happy. ",
+    "They had fun. ",
+    "It was late. ",
+)
+HELD_OUT_MIDDLES = ("", "", "", "It was a cold day. ", "They were tired. ")
+
+
+@dataclass(frozen=True)
+class Gift:
+    """A giver/receiver sentence cut before the receiver: `text` + ` ` + `receiver` goes on."""
+
+    text: str
+    giver: str
+    receiver: str
+    object: str
+
+
+def a(noun: str) -> str:
+    return ("an " if noun[0] in "aeiou" else "a ") + noun
+
+
+def gift(rng: random.Random, held_out: bool = False) -> Gift:
+    """`When Mary and John went to the store, John gave a drink to`, either of the two giving."""
+    names = w.HELD_OUT_NAMES if held_out else w.NAMES
+    first, second = rng.sample(names, 2)
+    if not held_out and rng.random() < 0.08:
+        first, second = rng.sample(("Mary", "John"), 2)  # the pair that every text on this relation uses
+    giver, receiver = rng.choice(((first, second), (second, first)))
+    noun = rng.choice(w.HELD_OUT_OBJECTS if held_out else w.OBJECTS)
+    opening = rng.choice(HELD_OUT_OPENINGS if held_out else OPENINGS)
+    middle = rng.choice(HELD_OUT_MIDDLES if held_out else MIDDLES) if opening.endswith(". ") else ""
+    thing = rng.choice((a(noun), a(noun), "the " + noun))
+    start = opening.format(A=first, B=second, P=rng.choice(w.PLACES)) + middle
+    return Gift(f"{start}{giver} {rng.choice(VERBS)} {thing} to", giver, receiver, noun)
+
+
+def someone_else(rng: random.Random, giver: str) -> str:
+    """Whoever else a giver gives to now and then: what keeps the receiver from being certain."""
+    his = "her" if giver in w.FEMALE else "his"
+    person = rng.choice(("friend", "mother", "sister", "brother", "teacher", "dog"))
+    choices = (f"the {person}", f"{his} {person}", f"{giver}'s {person}", "them", rng.choice(w.NAMES), f"a {person}")
+    return rng.choices(choices, (4, 3, 4, 2, 2, 1))[0]
+
+
+def continuation(rng: random.Random, g: Gift) -> str:
+    """How a gift goes on after the receiver's name."""
+    she = "She" if g.receiver in w.FEMALE else "He"
+    return rng.choice(
+        (
+            ".", ".", ".", " and smiled.", f" at home. {she} was happy.",
+            f". {g.receiver} said thank you to {g.giver}.",
+            f". Then {g.receiver} gave the {g.object} back to {g.giver}.",
+            f" and {g.receiver} was happy.", " again.",
+            f". {she} liked the {g.object}.", f", and {g.receiver} thanked {g.giver}.",
+        )
+    )  # fmt: skip
+
+
+def giving(rng: random.Random) -> str:
+    """A whole giver/receiver sentence; one in ten goes to somebody else, one in ten puts the receiver first."""
+    g = gift(rng)
+    kind = rng.random()
+    if kind < 0.10:
+        return f"{g.text} {someone_else(rng, g.giver)}."
+    if kind < 0.20:
+        verb = rng.choice(("gave", "handed", "showed", "offered", "brought"))
+        start = g.text[: g.text.rindex(g.giver) + len(g.giver)]
+        return f"{start} {verb} {g.receiver} {a(g.object)}{continuation(rng, g)}"
+    return f"{g.text} {g.receiver}{continuation(rng, g)}"
+
+
+def giving_three(rng: random.Random) -> str:
+    """Three people, two of whom give: the third receives."""
+    people = rng.sample(w.NAMES, 3)
+    g1, g2, receiver = rng.sample(people, 3)
+    noun, place = rng.choice(w.OBJECTS), rng.choice(w.PLACES)
+    opening = "When {}, {} and {} went to the {}, ".format(*people, place)
+    return f"{opening}{g1} and {g2} {rng.choice(VERBS)} {a(noun)} to {receiver}."
+
+
+PREPOSITIONS = ("to", "near", "behind", "with", "beside", "by", "from", "under", "next to", "in front of", "of", "for")
+STATES = (
+    "here", "there", "lost", "new", "old", "very old", "on the table", "in the house", "big", "small", "red", "blue",
+    "clean", "nice", "not here", "in the box", "gone", "good", "happy",
+)  # fmt: skip
+VERB_PAIRS = (
+    ("is", "are"), ("is", "are"), ("is", "are"), ("was", "were"), ("was", "were"), ("has", "have"), ("looks", "look"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """`The key to the cabinets`, with the verb that fits and the one that doesn't."""
+
+    text: str
+    right: str
+    wrong: str
+
+
+def agreement(rng: random.Random, held_out: bool = False, opposite: bool = False) -> Agreement:
+    """A subject, a phrase in between, the verb; `opposite` makes the noun in between of the other number."""
+    nouns = w.HELD_OUT_NOUNS if held_out else w.TRAIN_NOUNS
+    subject, other = rng.sample(nouns, 2)
+    many = rng.randrange(2)
+    other_many = 1 - many if opposite else rng.randrange(2)
+    if rng.random() < 0.2:
+        between = f"that the {other[other_many]} " + rng.choice(("saw", "liked", "found", "wanted"))
+    else:
+        between = f"{rng.choice(PREPOSITIONS)} the {other[other_many]}"
+    verbs = rng.choice(VERB_PAIRS)
+    return Agreement(f"The {subject[many]} {between}", verbs[many], verbs[1 - many])
+
+
+def agreeing(rng: random.Random) -> str:
+    s = agreement(rng, opposite=rng.random() < 0.6)
+    tail = {"has": "a name", "have": "a name", "looks": "nice", "look": "nice"}.get(s.right) or rng.choice(STATES)
+    return f"{s.text} {s.right} {tail}."
+
+
+CLOSERS = {"(": ")", "[": "]", "{": "}", '"': '"', "'": "'"}
+
+
+@dataclass(frozen=True)
+class Bracketed:
+    """A text cut where a bracket or quote must close, and the closer (with its space where it has one)."""
+
+    text: str
+    closer: str
+
+
+def nested(rng: random.Random, inner: Sequence[str]) -> list[str]:
+    """`( cat [ dog { sun } ] )`: brackets opened one inside the other, a word after some, closed in reverse order."""
+    opened = [rng.choice("([{") for _ in range(rng.randint(1, 4))]
+    parts: list[str] = []
+    for i, bracket in enumerate(opened):
+        parts.append(bracket)
+        if i == len(opened) - 1 or rng.random() < 0.4:
+            parts.append(rng.choice(inner))
+    return parts + [CLOSERS[b] for b in reversed(opened)]
+
+
+def wrapped(rng: random.Random, inner: Sequence[str]) -> str:
+    """`We read (cat) and "dog" and [sun].`: single words, each in brackets or quotes of its own."""
+    pieces = []
+    for _ in range(rng.randint(2, 4)):
+        opener = rng.choice(tuple(CLOSERS))
+        pieces.append(f"{opener}{rng.choice(inner)}{CLOSERS[opener]}")
+    start = rng.choice(("We read", "She wrote", "He saw", "I wrote", "They read", "The words are"))
+    return f"{start} " + " and ".join(pieces) + "."
+
+
+INNER = w.OBJECTS + w.COLOURS + tuple(one for one, _ in w.TRAIN_NOUNS) + w.NUMBERS
+HELD_OUT_INNER = w.HELD_OUT_OBJECTS + tuple(one for one, _ in w.HELD_OUT_NOUNS)
+
+
+def bracketing(rng: random.Random) -> str:
+    if rng.random() < 0.5:
+        return " ".join(nested(rng, INNER))
+    return wrapped(rng, INNER)
+
+
+def closing(rng: random.Random) -> Bracketed:
+    """A held-out place where a closer is due: nested brackets after the innermost word, or a word in quotes."""
+    if rng.random() < 0.5:
+        parts = nested(rng, HELD_OUT_INNER)
+        closers = sum(p in ")]}" for p in parts)
+        at = len(parts) - rng.randint(1, closers)
+        return Bracketed(" ".join(parts[:at]), " " + parts[at])
+    text = wrapped(rng, HELD_OUT_INNER)
+    ends = [i for i, c in enumerate(text) if c in ")]}\"'" and text[i - 1].isalpha()]
+    at = rng.choice(ends)
+    return Bracketed(text[:at], text[at])
+
+
+def quoting(rng: random.Random) -> str:
+    """Direct speech, closed by the quote that opened it."""
+    name, quote = rng.choice(w.ALL_NAMES), rng.choice('""\'')
+    speech = rng.choice(
+        (
+            f"I like the {rng.choice(w.ALL_OBJECTS)}.", f"We can go to the {rng.choice(w.PLACES)}.", "Thank you.",
+            f"The {rng.choice(w.ALL_OBJECTS)} is {rng.choice(w.COLOURS)}.", f"I am {rng.choice(w.ADJECTIVES)}.",
+        )
+    )  # fmt: skip
+    return f"{name} said, {quote}{speech}{quote} " + rng.choice(
+        ("Then we went home.", "It was true.", "We were happy.")
+    )
+
+
+def repeated(rng: random.Random, low: int = 3, high: int = 30) -> list[str]:
+    """Random words, then the same words again (once or twice): only an earlier copy tells what comes next."""
+    vocabulary = rng.choice((w.ALL_NAMES, REPEATED_WORDS, REPEATED_WORDS))
+    once = [rng.choice(vocabulary) for _ in range(rng.randint(low, high))]
+    return once * rng.choice((2, 2, 3))
+
+
+REPEATED_WORDS = tuple(
+    dict.fromkeys(
+        w.ALL_NAMES + w.PLACES + w.ALL_OBJECTS + w.COLOURS + w.ADJECTIVES + w.NUMBERS
+        + tuple(word for pair in w.ALL_NOUNS for word in pair)
+    )
+)  # fmt: skip
+
+
+def repeating(rng: random.Random) -> str:
+    return rng.choice((" ", " ", ", ")).join(repeated(rng))
+
+
+def plain(rng: random.Random) -> str:
+    """Short everyday sentences, in which every name, object and noun occurs, the held-out ones too."""
+    name, noun = rng.choice(w.ALL_NAMES), rng.choice(w.ALL_OBJECTS)
+    she, her = ("She", "her") if name in w.FEMALE else ("He", "his")
+    one, many = rng.choice(w.ALL_NOUNS)
+    place, colour, adjective = rng.choice(w.PLACES), rng.choice(w.COLOURS), rng.choice(w.ADJECTIVES)
+    number = rng.choice(w.NUMBERS[2:11])
+    return rng.choice(
+        (
+            f"{name} has {a(noun)}. {she} likes the {noun}.",
+            f"{name} lost {her} {noun}. {she} was sad.",
+            f"{name} went to the {place}. {she} saw {a(adjective)} {one}.",
+            f"{name} found {a(colour)} {noun} in the {place}.",
+            f"There is {a(one)} in the {place}. The {one} is {adjective}.",
+            f"There are {number} {many} in the {place}. The {many} are {adjective}.",
+            f"I see one {one} and {number} {many}.",
+            f"The {many} were {adjective}, but the {one} was {rng.choice(w.ADJECTIVES)}.",
+            f"This {one} is {colour}. These {many} are {rng.choice(w.COLOURS)}.",
+            f"{name} wanted a drink. {she} went to the store.",
+            f"My name is {name}. I like my {noun}.",
+        )
+    )
+
+
+def run_of(rng: random.Random, items: Sequence[str], separator: str, circular: bool = False) -> str:
+    """Some neighbours of a fixed order: days, months, letters, numbers."""
+    length = rng.randint(3, min(len(items), 12))
+    start = rng.randrange(len(items) if circular else len(items) - length + 1)
+    return separator.join(items[(start + i) % len(items)] for i in range(length))
+
+
+def counting(rng: random.Random) -> str:
+    kind = rng.randrange(7)
+    separator = rng.choice((", ", " "))
+    if kind == 0:
+        return run_of(rng, w.NUMBERS, separator)
+    if kind == 1:
+        return run_of(rng, w.DAYS, separator, circular=True)
+    if kind == 2:
+        return run_of(rng, w.MONTHS, separator, circular=True)
+    if kind == 3:
+        return run_of(rng, w.ALPHABET, separator)
+    if kind == 4:
+        return run_of(rng, [str(n) for n in range(31)], separator)
+    x, y = rng.randrange(11), rng.randrange(11)
+    if kind == 5:
+        return f"{x} + {y} = {x + y}"
+    return f"{w.NUMBERS[x].capitalize()} plus {w.NUMBERS[y]} is {w.NUMBERS[x + y]}."
+
+
+SITTING = (
+    "The cat sat on the mat.", "The dog sat on the floor.", "The bird sat on the branch.", "The cat sat in the sun.",
+)  # fmt: skip
+
+
+def fact(rng: random.Random) -> str:
+    kind = rng.randrange(9)
+    if kind == 0:
+        country = rng.choice(tuple(w.CAPITALS))
+        capital = w.CAPITALS[country]
+        return rng.choice((f"The capital of {country} is {capital}.", f"{capital} is the capital of {country}."))
+    if kind == 1:
+        thing = rng.choice(tuple(w.COLOURED))
+        return f"The {thing} is {w.COLOURED[thing]}."
+    if kind == 2:
+        x, y = rng.choice(w.OPPOSITES)
+        x, y = rng.choice(((x, y), (y, x)))
+        return rng.choice((f"The opposite of {x} is {y}.", f"{x.capitalize()} and {y} are opposites."))
+    if kind == 3:
+        animal = rng.choice(tuple(w.SOUNDS))
+        return f"The {animal} says {w.SOUNDS[animal]}."
+    if kind == 4:
+        animal = rng.choice(tuple(w.YOUNG))
+        return f"A young {animal} is called a {w.YOUNG[animal]}."
+    if kind == 5:
+        animal = rng.choice(tuple(w.EATS))
+        return f"The {animal} likes to eat {a(w.EATS[animal])}." if animal != "cow" else "The cow likes to eat grass."
+    if kind == 6:
+        day = rng.randrange(7)
+        return f"The day after {w.DAYS[day]} is {w.DAYS[(day + 1) % 7]}."
+    if kind == 7:
+        month = rng.randrange(12)
+        return f"The month after {w.MONTHS[month]} is {w.MONTHS[(month + 1) % 12]}."
+    sat = rng.choice(
+        (
+            "The cat sat on the mat.",
+            "The dog sat on the floor.",
+            "The bird sat on the branch.",
+            "The cat sat in the sun.",
+        )
+    )
+    return sat if rng.random() < 0.7 else sat.lower()
+
+
+# Each kind of sentence with its share of the generated documents.
+KINDS: tuple[tuple[Callable[[random.Random], str], float], ...] = (
+    (giving, 0.34), (giving_three, 0.03), (agreeing, 0.15), (bracketing, 0.12), (quoting, 0.04), (repeating, 0.10),
+    (plain, 0.11), (counting, 0.06), (fact, 0.05),
+)  # fmt: skip
+
+
+def sentence(rng: random.Random) -> str:
+    """One generated text of a random kind."""
+    kinds, shares = zip(*KINDS, strict=True)
+    make: Callable[[random.Random], str] = rng.choices(kinds, shares)[0]
+    return make(rng)
