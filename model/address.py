@@ -173,7 +173,8 @@ class _Reader:
     def take(self, want: str = "") -> str:
         got = self.peek()
         if not got or (want and got != want):
-            raise self._fault(f"{f'“{want}”' if want else 'more'} was expected {f'at “{got}”' if got else 'at its end'}")
+            missing, where = f"“{want}”" if want else "more", f"at “{got}”" if got else "at its end"
+            raise self._fault(f"{missing} was expected {where}")
         self.at += 1
         return got
 

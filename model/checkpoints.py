@@ -1,4 +1,4 @@
-"""Checkpoints in Hugging Face's GPT-2 format: an explicit name for every tensor, every shape checked, safetensors only."""
+"""Checkpoints in Hugging Face's GPT-2 format: a name for every tensor, every shape checked, safetensors only."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _read_tensors(path: Path, names: dict[str, str], shapes: dict[str, tuple[int
     head = None
     try:
         with safe_open(path, framework="pt") as file:
-            for stored in file.keys():
+            for stored in file.keys():  # noqa: SIM118  (the file is no dict and cannot be iterated)
                 name = stored.removeprefix("transformer.")
                 if MASK.fullmatch(name):
                     continue

@@ -229,9 +229,7 @@ def _order(products: Floats, rule: Rule, order: Order) -> np.ndarray[tuple[int],
 def _terms(run: Run, rule: Rule, products: Floats, shown: list[int]) -> tuple[Term, ...]:
     """The terms at these indices, each group's columns looked up once."""
     starts = np.cumsum([0, *(group.n for group in rule.groups)])
-    columns = [
-        [np.broadcast_to(run.numbers(column), (group.n,)) for column in group.factors] for group in rule.groups
-    ]
+    columns = [[np.broadcast_to(run.numbers(column), (group.n,)) for column in group.factors] for group in rule.groups]
     terms = []
     for index in shown:
         g = int(np.searchsorted(starts, index, side="right")) - 1

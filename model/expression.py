@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 
 MINUS = Constant("-1", -1.0)
 FUNCTIONS = {"exp": EXP, "log": LOG, "sqrt": SQRT}
-ELEMENTWISE = {"exp": np.exp, "log": np.log, "sqrt": np.sqrt}
-REDUCTIONS = {"max": np.max, "sum": np.sum}
+ELEMENTWISE: dict[str, Callable[[Floats], Floats]] = {"exp": np.exp, "log": np.log, "sqrt": np.sqrt}
+REDUCTIONS: dict[str, Callable[[Floats], Any]] = {"max": np.max, "sum": np.sum}
 
 
 # -- the value
@@ -50,8 +51,7 @@ def _evaluate(run: Run, node: Node) -> Floats | float:
         return float(np.sum(products_of(run, partial_rule(run, node))))
     if isinstance(node, Call):
         operand = evaluate(run, node.operand)
-        found: Floats = ELEMENTWISE[node.name](operand) if node.name in ELEMENTWISE else REDUCTIONS[node.name](operand)
-        return found
+        return np.asarray((ELEMENTWISE | REDUCTIONS)[node.name](operand))
     return _binary(node.op, evaluate(run, node.left), evaluate(run, node.right), node)
 
 

@@ -7,6 +7,7 @@ on such a point sees that site of a run, with a batch axis in front of the axes 
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +21,10 @@ class HookPoint(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return x
+
+    if TYPE_CHECKING:
+
+        def __call__(self, x: Tensor) -> Tensor: ...
 
 
 def gelu_tanh(x: Tensor) -> Tensor:

@@ -5,6 +5,7 @@ Built from the config alone. Capture, the explorer's map, every explanation and 
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -95,12 +96,11 @@ class Graph:
         return sizes[axis]
 
     def _nearest(self, name: str) -> str:
-        import difflib
-
         if name.startswith("blocks.") and name.split(".")[1].isdecimal():
             block = int(name.split(".")[1])
             if block >= self.config.n_layer:
-                return f"This model's blocks are 0 to {self.config.n_layer - 1}, as in blocks.{self.config.n_layer - 1}.attn.q."
+                last = self.config.n_layer - 1
+                return f"This model's blocks are 0 to {last}, as in blocks.{last}.attn.q."
         close = difflib.get_close_matches(name, self.nodes, n=1, cutoff=0.0)
         return f"Did you mean {close[0]}?" if close else ""
 
@@ -122,7 +122,8 @@ def _build(c: Config) -> Iterator[Node]:
     unembed = SumProduct(
         "unembed", "logits", "tv", (Operand("ln_final.out", "ti", "y"), Operand("W_E", "vi", "W_E")),
         symbol=r"\mathrm{{logit}}_{{{t},{v}}}",
-        says="How well {token_t}'s final row of {n_i} numbers matches the row of {entry}: multiply pair by pair, then add.",
+        says="How well {token_t}'s final row of {n_i} numbers matches the row of {entry}: "
+        "multiply pair by pair, then add.",
     )  # fmt: skip
     yield Node("logits", axes_of("tv"), unembed, "Logits", "out")
     yield Node("probs", axes_of("tv"), Probabilities(), "Probabilities", "out")
@@ -188,13 +189,15 @@ def _attention(a: str, x: str, out: str, n: int) -> Iterator[Node]:
         op = SumProduct(
             "linear", f"{a}.{letter}", "thc", (Operand(x, "ti", "y"), Operand(f"{a}.{weight}", "hic", weight)),
             bias=Operand(f"{a}.{bias}", "hc", bias), symbol=letter,
-            says=f"Entry {{c}} of {what} in head {{h}}: its row of {{n_i}} numbers times one column of weights, plus a bias.",
+            says=f"Entry {{c}} of {what} in head {{h}}: "
+            "its row of {n_i} numbers times one column of weights, plus a bias.",
         )  # fmt: skip
         yield Node(f"{a}.{letter}", axes_of("thc"), op, title, "attn", n)
     dot = SumProduct(
         "dot", f"{a}.qk", "hqk", (Operand(f"{a}.q", "qhc", "q"), Operand(f"{a}.k", "khc", "k")),
         symbol=r"q_{{{q},{h}}} \cdot k_{{{k},{h}}}",
-        says="{token_q} asks with a query of {n_c} numbers; {token_k} answers with a key of {n_c}. Multiply them pair by pair, then add.",
+        says="{token_q} asks with a query of {n_c} numbers; {token_k} answers with a key of {n_c}. "
+        "Multiply them pair by pair, then add.",
     )  # fmt: skip
     yield Node(f"{a}.qk", axes_of("hqk"), dot, "Query · key", "attn", n)
     yield Node(f"{a}.scores", axes_of("hqk"), MaskedScale(a), "Scores", "attn", n)
@@ -222,22 +225,25 @@ def _attention(a: str, x: str, out: str, n: int) -> Iterator[Node]:
 
 
 def _mlp(c: Config, mlp: str, x: str, out: str, n: int) -> Iterator[Node]:
-    yield _param(f"{mlp}.W_in", "in", r"W_{\mathrm{in}}", "Widening weights", "mlp", "A column is what a neuron looks for.", n)
+    w_in, w_out = r"W_{\mathrm{in}}", r"W_{\mathrm{out}}"
+    yield _param(f"{mlp}.W_in", "in", w_in, "Widening weights", "mlp", "A column is what a neuron looks for.", n)
     yield _param(f"{mlp}.b_in", "n", r"b_{\mathrm{in}}", "Widening bias", "mlp", "How eager each neuron is.", n)
     widen = SumProduct(
-        "linear", f"{mlp}.pre", "tn", (Operand(x, "ti", "y"), Operand(f"{mlp}.W_in", "in", r"W_{\mathrm{in}}")),
+        "linear", f"{mlp}.pre", "tn", (Operand(x, "ti", "y"), Operand(f"{mlp}.W_in", "in", w_in)),
         bias=Operand(f"{mlp}.b_in", "n", r"b_{\mathrm{in}}"), symbol="u",
-        says="How well {token_t}'s row matches what neuron {n} looks for: {n_i} numbers times a column of weights, plus a bias.",
+        says="How well {token_t}'s row matches what neuron {n} looks for: "
+        "{n_i} numbers times a column of weights, plus a bias.",
     )  # fmt: skip
     yield Node(f"{mlp}.pre", axes_of("tn"), widen, "Neurons, before the bend", "mlp", n)
     bend = Relu(mlp) if c.act == "relu" else Gelu(mlp)
     yield Node(f"{mlp}.post", axes_of("tn"), bend, "Neurons, after the bend", "mlp", n)
-    yield _param(f"{mlp}.W_out", "nm", r"W_{\mathrm{out}}", "Narrowing weights", "mlp", "A row is what a neuron adds.", n)
+    yield _param(f"{mlp}.W_out", "nm", w_out, "Narrowing weights", "mlp", "A row is what a neuron adds.", n)
     yield _param(f"{mlp}.b_out", "m", r"b_{\mathrm{out}}", "Narrowing bias", "mlp", "Added to every update.", n)
     narrow = SumProduct(
-        "linear", out, "tm", (Operand(f"{mlp}.post", "tn", "g"), Operand(f"{mlp}.W_out", "nm", r"W_{\mathrm{out}}")),
+        "linear", out, "tm", (Operand(f"{mlp}.post", "tn", "g"), Operand(f"{mlp}.W_out", "nm", w_out)),
         bias=Operand(f"{mlp}.b_out", "m", r"b_{\mathrm{out}}"), symbol=r"\mathrm{{mlp}}_{{{t},{m}}}",
-        says="Every neuron adds its own row, as strongly as it fired at {token_t}: this is entry {m} of the sum of {n_n} rows, plus a bias.",
+        says="Every neuron adds its own row, as strongly as it fired at {token_t}: "
+        "this is entry {m} of the sum of {n_n} rows, plus a bias.",
     )  # fmt: skip
     yield Node(out, axes_of("tm"), narrow, "Feed-forward update", "mlp", n)
 

@@ -48,7 +48,7 @@ class LanguageModel:
         return self._parameters[name]
 
     def encode(self, text: str, *, bos: bool = True) -> list[int]:
-        """Token ids of `text` with the start token in front unless `bos` is off. Raises TextError if none or too many."""
+        """Token ids of `text`, the start token in front unless `bos` is off. Raises TextError if none or too many."""
         most = self.config.n_ctx
         # No token is longer than some tens of bytes; this keeps a huge paste from being tokenised only to be refused.
         if len(text) > 64 * most:

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model.address import Address, Calc, Index, Number, parse
+from model.address import Address, Calc, Index, parse
 from model.errors import AddressError
-from model.ops.base import Column, Computed, Constant, Difference, Floats, Ref
+from model.ops.base import Column, Computed, Constant, Difference, Floats
 
 if TYPE_CHECKING:
     from model.explain import Explanation, Order
@@ -141,8 +141,8 @@ class Run:
         last = ",".join(str(size - 1) for size in self.shape(site))
         return f"The last one is {site}[{last}]." if last else f"Write {site} alone."
 
-    def values(self, at: str | Address) -> NDArray[np.float32] | NDArray[np.int64]:
-        """The numbers at an address, slices included: a float32 array (int64 for tokens) with the sliced axes."""
+    def values(self, at: str | Address) -> NDArray[Any]:
+        """The numbers at an address, slices included: float32 (tokens int64, calc float64), with the sliced axes."""
         address = parse(at) if isinstance(at, str) else at
         if isinstance(address, Calc):
             from model.expression import evaluate
@@ -151,7 +151,7 @@ class Run:
         address = self.check(address)
         return np.array(self.tensor(address.site).numpy()[address.index])
 
-    def __getitem__(self, at: str) -> NDArray[np.float32] | NDArray[np.int64]:
+    def __getitem__(self, at: str) -> NDArray[Any]:
         return self.values(at)
 
     def explain(self, at: str, *, offset: int = 0, limit: int = 20, order: Order = "index") -> Explanation:

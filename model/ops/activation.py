@@ -31,7 +31,10 @@ class Gelu(Op):
 
     name = "gelu"
     function = Function("gelu_tanh", r"\mathrm{{GELU}}({})", of_sum(gelu_tanh))
-    right = r"\tfrac{{1}}{{2}}\,{x}\left(1 + \tanh\left(\sqrt{{\tfrac{{2}}{{\pi}}}}\left({x} + 0.044715\,{x}^3\right)\right)\right)"
+    right = (
+        r"\tfrac{{1}}{{2}}\,{x}\left(1 + \tanh\left("
+        r"\sqrt{{\tfrac{{2}}{{\pi}}}}\left({x} + 0.044715\,{x}^3\right)\right)\right)"
+    )
 
     def __init__(self, mlp: str) -> None:
         self.pre, self.out = f"{mlp}.pre", f"{mlp}.post"

@@ -115,7 +115,8 @@ class PositionRow(Op):
         return subscript(r"\mathrm{pos}", at) + " = " + subscript(r"W_{\mathrm{pos}}", at)
 
     def plain(self, run: Run, at: Place) -> str:
-        return f"{{t{at[0]}}} stands at position {at[0]}, so this is entry {at[1]} of row {at[0]} of the position table."
+        t, m = at
+        return f"{{t{t}}} stands at position {t}, so this is entry {m} of row {t} of the position table."
 
     def forward(self, run: Run, at: Place) -> Rule:
         position = Constant(r"\mathrm{position}", at[0])

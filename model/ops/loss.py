@@ -39,8 +39,10 @@ class TokenLoss(Op):
         t = at[0]
         right = f"{{v{run.next_token(t)}}}"
         if t == run.n_pos - 1:
-            return f"After {{t{t}}} the target is {right}; the loss is minus the logarithm of the probability it was given."
-        return f"After {{t{t}}} the text goes on with {right}; the loss is minus the logarithm of the probability it was given."
+            what = f"After {{t{t}}} the target is {right}"
+        else:
+            what = f"After {{t{t}}} the text goes on with {right}"
+        return what + "; the loss is minus the logarithm of the probability it was given."
 
     def forward(self, run: Run, at: Place) -> Rule:
         t = at[0]

@@ -65,7 +65,8 @@ class Variance(NormOp):
         return rf"\sigma^2_{{{t}}} = \frac{{1}}{{{d}}} \sum_{{i=0}}^{{{d - 1}}} (x_{{{t},i}} - \mu_{{{t}}})^2"
 
     def plain(self, run: Run, at: Place) -> str:
-        return f"How far the {run.model.config.d_model:,} numbers of {{t{at[0]}}} lie from their mean: the average square."
+        d = run.model.config.d_model
+        return f"How far the {d:,} numbers of {{t{at[0]}}} lie from their mean: the average square."
 
     def forward(self, run: Run, at: Place) -> Rule:
         d = run.model.config.d_model
@@ -106,7 +107,8 @@ class Normalize(NormOp):
         return rf"{subscript(HAT, at)} = \frac{{{top}}}{{\mathrm{{scale}}_{{{t}}}}}"
 
     def plain(self, run: Run, at: Place) -> str:
-        return f"Take the mean of {{t{at[0]}}}'s numbers away, divide by their scale: what is left has mean 0 and spread 1."
+        numbers = f"{{t{at[0]}}}'s numbers"
+        return f"Take the mean of {numbers} away, divide by their scale: what is left has mean 0 and spread 1."
 
     def forward(self, run: Run, at: Place) -> Rule:
         deviation = Difference(Ref(self.x, at), Ref(f"{self.ln}.mean", at[:1]))

@@ -7,6 +7,7 @@ keeps e^… from overflowing.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor
 
 from model.address import Index
-from model.ops.base import EXP, Computed, Constant, Group, Op, Place, Ref, Rule, every, subscript
+from model.ops.base import EXP, Computed, Constant, Floats, Group, Op, Place, Ref, Rule, every, subscript
 
 if TYPE_CHECKING:
     from model.run import Run
@@ -30,7 +31,7 @@ class MaskedScale(Op):
         self.reads = (self.qk,)
 
     def formula(self, run: Run, at: Place) -> str:
-        h, q, k = at
+        _, q, k = at
         if k > q:
             return rf"{subscript('s', at)} = -\infty \quad ({k} > {q})"
         return rf"{subscript('s', at)} = \frac{{(q_{{{q}}} \cdot k_{{{k}}})}}{{\sqrt{{{run.model.config.d_head}}}}}"
@@ -38,8 +39,10 @@ class MaskedScale(Op):
     def plain(self, run: Run, at: Place) -> str:
         _, q, k = at
         if k > q:
-            return f"{{t{k}}} comes after {{t{q}}}: the mask sets the score to −∞, so that no position sees what it must guess."
-        return f"Dot products of {run.model.config.d_head} numbers grow like √{run.model.config.d_head}; dividing keeps scores in a range softmax can work with."
+            after = f"{{t{k}}} comes after {{t{q}}}"
+            return f"{after}: the mask sets the score to −∞, so that no position sees what it must guess."
+        d = run.model.config.d_head
+        return f"Dot products of {d} numbers grow like √{d}; dividing keeps scores in a range softmax can work with."
 
     def forward(self, run: Run, at: Place) -> Rule:
         if at[2] > at[1]:
@@ -72,7 +75,8 @@ class Exponential(Op):
         return rf"\mathrm{{exp}}_{{{h},{q},{at[2]}}} = e^{{{subscript('s', at)} - \max_j s_{{{h},{q},j}}}}"
 
     def plain(self, run: Run, at: Place) -> str:
-        return f"e to the power of the score, after the row's largest score (for {{t{self._largest(run, at)}}}) is taken away, so the largest becomes 1."
+        largest = f"the row's largest score (for {{t{self._largest(run, at)}}})"
+        return f"e to the power of the score, after {largest} is taken away, so the largest becomes 1."
 
     def forward(self, run: Run, at: Place) -> Rule:
         largest = Ref(self.scores, (at[0], at[1], self._largest(run, at)))
@@ -116,6 +120,11 @@ class Weights(Op):
         return [(at[0], at[1], every())]
 
 
+def _raised(factors: Sequence[Floats]) -> Floats:
+    """e^(logit − largest logit)."""
+    return np.asarray(np.exp(factors[0] - factors[1]))
+
+
 class Probabilities(Op):
     """probs[t,v] = e^(logits[t,v] − max) / Σ_u e^(logits[t,u] − max) over the whole vocabulary."""
 
@@ -127,21 +136,20 @@ class Probabilities(Op):
     def formula(self, run: Run, at: Place) -> str:
         t, last = at[0], run.model.config.d_vocab - 1
         top = rf"e^{{\mathrm{{logit}}_{{{t},{at[1]}}} - \max}}"
-        return rf"{subscript('p', at)} = \frac{{{top}}}{{\sum_{{u=0}}^{{{last}}} e^{{\mathrm{{logit}}_{{{t},u}} - \max}}}}"
+        total = rf"\sum_{{u=0}}^{{{last}}} e^{{\mathrm{{logit}}_{{{t},u}} - \max}}"
+        return rf"{subscript('p', at)} = \frac{{{top}}}{{{total}}}"
 
     def plain(self, run: Run, at: Place) -> str:
         t, v = at
-        return f"The probability that {{v{v}}} comes after {{t{t}}}: its exponential's share of all {run.model.config.d_vocab:,}."
+        what = f"The probability that {{v{v}}} comes after {{t{t}}}"
+        return f"{what}: its exponential's share of all {run.model.config.d_vocab:,}."
 
     def forward(self, run: Run, at: Place) -> Rule:
-        t, v = at
-        u = np.arange(run.model.config.d_vocab)
+        t, u = at[0], np.arange(run.model.config.d_vocab)
         largest = Ref("logits", (t, run.largest_logit(t)))
-        raised = {"product": lambda factors: np.exp(factors[0] - factors[1])}
-        this = Group((Ref("logits", at), largest), label="this one", **raised)
-        return Rule(
-            "quotient", (this, Group((Ref("logits", (t, u)), largest), len(u), axes=("d_vocab",), places=(u,), **raised))
-        )
+        this = Group((Ref("logits", at), largest), label="this one", product=_raised)
+        every_one = (Ref("logits", (t, u)), largest)
+        return Rule("quotient", (this, Group(every_one, len(u), axes=("d_vocab",), places=(u,), product=_raised)))
 
     def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:
         return [(at[0], every())]

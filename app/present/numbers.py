@@ -1,0 +1,91 @@
+"""How numbers look: a true minus sign, figures that line up, no more digits than are known."""
+
+from __future__ import annotations
+
+import math
+
+MINUS = "−"
+
+
+def _signed(text: str) -> str:
+    return text.replace("-", MINUS)
+
+
+def special(x: float) -> str | None:
+    """−∞, ∞ and NaN by their signs; None for an ordinary number."""
+    if math.isnan(x):
+        return "NaN"
+    if math.isinf(x):
+        return "∞" if x > 0 else MINUS + "∞"
+    return None
+
+
+def fixed(x: float, decimals: int) -> str:
+    """Fixed decimals, no negative zero: −3.10."""
+    odd = special(x)
+    if odd:
+        return odd
+    text = f"{x:,.{decimals}f}"
+    return _signed(text[1:] if text.startswith("-") and not text.strip("-0.,") else text)
+
+
+def value(x: float, digits: int = 4) -> str:
+    """A number on its own: `digits` decimals, or powers of ten where those would say nothing: 4.0444, 3.1×10⁻⁷."""
+    odd = special(x)
+    if odd:
+        return odd
+    if x == 0 or 10.0**-digits * 5 <= abs(x) < 1e6:
+        if float(x).is_integer() and abs(x) < 1e6:
+            return _signed(f"{int(x):,}")
+        return fixed(x, digits)
+    return scientific(x)
+
+
+def scientific(x: float, digits: int = 2) -> str:
+    """2.8×10⁻²⁴."""
+    odd = special(x)
+    if odd:
+        return odd
+    mantissa, exponent = f"{x:.{digits}e}".split("e")
+    return f"{_signed(mantissa)}×10{superscript(int(exponent))}"
+
+
+def superscript(n: int) -> str:
+    """−24 as ⁻²⁴."""
+    return "".join("⁰¹²³⁴⁵⁶⁷⁸⁹"[int(c)] if c.isdigit() else "⁻" for c in str(n))
+
+
+def full(x: float, digits: int = 9) -> str:
+    """Every digit a float32 has: nine significant figures."""
+    odd = special(x)
+    if odd:
+        return odd
+    text = f"{x:.{digits}g}"
+    if "e" in text:
+        mantissa, exponent = text.split("e")
+        return f"{_signed(mantissa)}×10{superscript(int(exponent))}"
+    return _signed(text)
+
+
+def percent(p: float) -> str:
+    """A probability in percent: 85.8 %, 0.03 %, 1.2×10⁻⁷ %."""
+    odd = special(p)
+    if odd:
+        return odd
+    x = 100 * p
+    if x == 0 or x >= 9.995e-3:
+        return f"{fixed(x, 1 if x >= 0.995 or x == 0 else 2)} %"
+    return f"{scientific(x, 1)} %"
+
+
+def decimals_for(largest: float, width: int = 4) -> int:
+    """Decimals so that numbers up to `largest` take about `width` figures in a cell: 85.3, 4.04, 0.153."""
+    if not math.isfinite(largest) or largest <= 0:
+        return 2
+    whole = max(0, math.floor(math.log10(largest))) + 1
+    return min(max(width - 1 - whole, 0), 3)
+
+
+def count(n: int) -> str:
+    """A whole number with thousands set apart: 50,257."""
+    return _signed(f"{n:,}")

@@ -1,0 +1,52 @@
+"""How tokens look: spaces and line ends visible, broken UTF-8 as bytes, the start token by name."""
+
+from __future__ import annotations
+
+import re
+from html import escape
+from typing import TYPE_CHECKING
+
+from markupsafe import Markup
+
+if TYPE_CHECKING:
+    from model import Run
+    from model.tokenizer import Tokenizer
+
+SPACE = '<span class="sp"> </span>'
+PLACEHOLDER = re.compile(r"\{([tv])(\d+)\}")
+
+
+def token_html(tokenizer: Tokenizer, token: int) -> Markup:
+    """`<span class="tok">` with each space as a drawn one, ⏎ and ⇥ for line end and tab, ⟨E2 82⟩ for bytes."""
+    if token == tokenizer.start_id or token >= tokenizer.n_vocab:
+        return Markup(f'<span class="tok">{escape(token_text(tokenizer, token))}</span>')
+    text = tokenizer.text(token)
+    if text is None or any(ord(c) < 32 and c not in "\n\t" for c in text):
+        return Markup(f'<span class="tok bytes">{escape(tokenizer.show(token))}</span>')
+    shown = escape(text).replace(" ", SPACE).replace("\n", "⏎").replace("\t", "⇥")
+    return Markup(f'<span class="tok">{shown}</span>')
+
+
+def token_text(tokenizer: Tokenizer, token: int) -> str:
+    """The same in plain text, for titles and labels. An id that the vocabulary does not use shows as its number."""
+    return tokenizer.show(token) if token < tokenizer.n_vocab else f"⟨unused {token}⟩"
+
+
+def sentence_html(run: Run, plain: str) -> Markup:
+    """A sentence of `Explanation.plain`: {t3} becomes the token at position 3, {v17} vocabulary entry 17."""
+    parts, at = [], 0
+    for match in PLACEHOLDER.finditer(plain):
+        parts.append(escape(plain[at : match.start()]))
+        parts.append(token_html(run.model.tokenizer, _id(run, match)))
+        at = match.end()
+    return Markup("".join([*parts, escape(plain[at:])]))
+
+
+def sentence_text(run: Run, plain: str) -> str:
+    """The same in plain text."""
+    return PLACEHOLDER.sub(lambda m: f"“{token_text(run.model.tokenizer, _id(run, m))}”", plain)
+
+
+def _id(run: Run, match: re.Match[str]) -> int:
+    n = int(match[2])
+    return run.tokens[n] if match[1] == "t" else n

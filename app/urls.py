@@ -1,0 +1,129 @@
+"""The state of a page is its URL: this is the one place that reads it and the one place that writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from html import escape
+from typing import Literal
+from urllib.parse import quote, urlencode
+
+from markupsafe import Markup
+
+DEFAULT_TEXT = "When Mary and John went to the store, John gave a drink to"
+MAX_TRAIL = 8
+
+# Past this many characters of text a link in every cell would swamp the page: cells become buttons of one form.
+LONG_QUERY = 400
+
+SAFE = "[],:()*/~"
+
+
+@dataclass(frozen=True)
+class State:
+    """What a page shows: model, text, target and start token; the selected address and how it is looked at.
+
+    `model` "" is the server's default. `at` "" is the page's own choice. `row` and `col` are the first row and column
+    of the window of values (None: the window around `at`). `order` and `offset` page through the terms. `trail` are
+    the addresses followed to get here, oldest first.
+    """
+
+    model: str = ""
+    text: str = DEFAULT_TEXT
+    target: str = ""
+    bos: bool = True
+    at: str = ""
+    row: int | None = None
+    col: int | None = None
+    order: Literal["size", "index"] = "size"
+    offset: int = 0
+    trail: tuple[str, ...] = ()
+
+    # -- where a click leads
+
+    def select(self, at: str) -> State:
+        """Another number, freshly chosen: a new trail begins."""
+        return replace(self, at=at, trail=(), offset=0, row=None, col=None)
+
+    def follow(self, at: str) -> State:
+        """Onward from the selected number: it joins the trail. Going back to one on the trail shortens it."""
+        if at in self.trail:
+            return self.back(self.trail.index(at))
+        trail = (*self.trail, self.at)[-MAX_TRAIL:] if self.at else self.trail
+        return replace(self, at=at, trail=trail, offset=0, row=None, col=None)
+
+    def back(self, n: int) -> State:
+        """To the n-th address of the trail."""
+        return replace(self, at=self.trail[n], trail=self.trail[:n], offset=0, row=None, col=None)
+
+    def window(self, row: int, col: int) -> State:
+        """The same selection, other values in view."""
+        return replace(self, row=max(row, 0), col=max(col, 0))
+
+    def terms(self, *, order: Literal["size", "index"] | None = None, offset: int = 0) -> State:
+        """The same selection, other terms in view."""
+        return replace(self, order=order or self.order, offset=max(offset, 0))
+
+    # -- as a URL
+
+    @property
+    def run_query(self) -> list[tuple[str, str]]:
+        """The parameters that name the run; those at their defaults are left out."""
+        pairs = [("model", self.model), ("text", self.text), ("target", self.target)]
+        kept = [(k, v) for k, v in pairs if v or (k == "text")]
+        return kept + ([] if self.bos else [("bos", "0")])
+
+    @property
+    def view_query(self) -> list[tuple[str, str]]:
+        """The parameters that say what is looked at."""
+        view: list[tuple[str, str]] = []
+        if self.row is not None:
+            view.append(("row", str(self.row)))
+        if self.col is not None:
+            view.append(("col", str(self.col)))
+        if self.order != "size":
+            view.append(("order", self.order))
+        if self.offset:
+            view.append(("offset", str(self.offset)))
+        if self.trail:
+            view.append(("trail", "~".join(self.trail)))
+        return view
+
+    def query(self) -> str:
+        pairs = [*self.run_query, *([("at", self.at)] if self.at else []), *self.view_query]
+        return urlencode(pairs, safe=SAFE, quote_via=quote)
+
+    def url(self, path: str = "/explore") -> str:
+        """A link to a page in this state, not yet escaped for HTML (templates do that)."""
+        return f"{path}?{self.query()}"
+
+    def api(self, what: Literal["run", "values", "explain"], **extra: str) -> str:
+        """The JSON twin, with the address where it takes one."""
+        at = [("at", self.at)] if self.at and what != "run" else []
+        return f"/api/v1/{what}?{urlencode([*self.run_query, *at, *extra.items()], safe=SAFE, quote_via=quote)}"
+
+
+class Cells:
+    """Many numbers that each select an address: the shared front of their links is quoted and escaped once.
+
+    Where the text is long, a cell is a button of the page's form `#go` (hidden fields carry the text once), which
+    leads to the same URL; so a page of cells stays small.
+    """
+
+    def __init__(self, state: State, path: str = "/explore", keep: Iterable[tuple[str, str]] = ()) -> None:
+        """`keep` are view parameters that every cell keeps, e.g. the window's row and col."""
+        front = urlencode([*state.run_query, *keep], safe=SAFE, quote_via=quote)
+        self.as_buttons = len(front) > LONG_QUERY
+        self._front = escape(f"{path}?{front}&at=", quote=True)
+
+    def number(self, at: str, shown: str, *, css: str = "num", current: bool = False, label: str = "") -> Markup:
+        """One clickable number. `shown` is plain text; `label` an accessible name where `shown` does not say enough."""
+        here = ' aria-current="true"' if current else ""
+        name = f' aria-label="{escape(label, quote=True)}"' if label else ""
+        if self.as_buttons:
+            return Markup(
+                f'<button form="go" name="at" value="{escape(at, quote=True)}" class="{css}"{here}{name}>'
+                f"{escape(shown)}</button>"
+            )
+        href = self._front + escape(quote(at, safe=SAFE), quote=True)
+        return Markup(f'<a class="{css}" href="{href}"{here}{name}>{escape(shown)}</a>')
