@@ -9,13 +9,14 @@ never stopped.
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from model.embedded.sentences import sentence
+from model.embedded.sentences import repeating, sentence
 from model.embedded.stories import load_stories, split_held_out
 from model.tokenizer import Tokenizer
 
@@ -55,15 +56,20 @@ class Corpus:
             text = "\n".join(paragraphs[rng.randrange(1, len(paragraphs)) :])
         return self.ids(text.lower() if rng.random() < LOWER_CASE else text)
 
+    def repeated_words(self, rng: random.Random) -> list[int]:
+        """A longer word sequence given twice or thrice than a short row has room for."""
+        return self.ids(repeating(rng, 10, 50))
+
     def repeated_tokens(self, rng: random.Random) -> list[int]:
         """Random tokens, then the same again: teaches copying from and to every row of the table."""
         once = rng.choices(range(self.tokenizer.n_vocab), k=rng.randint(5, 80))
         return [self.tokenizer.start_id, *once, *once]
 
     def long_document(self, rng: random.Random) -> list[int]:
-        shares = (0.74 if self.stories else 0.0, 0.20, 0.06)
-        kind = rng.choices((self.story, self.passage, self.repeated_tokens), shares)[0]
-        return kind(rng)
+        kinds = (self.story, self.passage, self.repeated_words, self.repeated_tokens)
+        shares = (0.66 if self.stories else 0.0, 0.18, 0.09, 0.07)
+        make: Callable[[random.Random], list[int]] = rng.choices(kinds, shares)[0]
+        return make(rng)
 
     def row(self, rng: random.Random, length: int) -> list[int]:
         """`length` ids, documents one after the other, the last one cut."""
