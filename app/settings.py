@@ -14,4 +14,9 @@ class Settings(BaseSettings):
     host: str = "127.0.0.1"
     port: int = Field(8000, ge=0, le=65535)
     model: str = Field("embedded", description="The default checkpoint: embedded, toy, or a directory.")
+    models: str = Field("", description="More checkpoints: directories that are one or hold some, joined by “:”.")
     run_memory_mb: int = Field(512, ge=1, description="Memory for runs kept in the cache, in MiB.")
+    run_threads: int = Field(2, ge=1, le=64, description="How many runs are computed at the same time.")
+    run_queue: int = Field(64, ge=1, description="How many different runs may wait; one more is told to come back.")
+    max_numbers: int = Field(1_000_000, ge=1, description="Most numbers in one JSON or CSV answer.")
+    max_file_numbers: int = Field(100_000_000, ge=1, description="Most numbers in one NPY file.")

@@ -64,6 +64,10 @@ class State:
         """The same selection, other terms in view."""
         return replace(self, order=order or self.order, offset=max(offset, 0))
 
+    def aim(self, target: str) -> State:
+        """The same text with another target, looked at afresh."""
+        return replace(self, target=target, at="", trail=(), offset=0, row=None, col=None)
+
     # -- as a URL
 
     @property
@@ -118,12 +122,19 @@ class Cells:
 
     def number(self, at: str, shown: str, *, css: str = "num", current: bool = False, label: str = "") -> Markup:
         """One clickable number. `shown` is plain text; `label` an accessible name where `shown` does not say enough."""
-        here = ' aria-current="true"' if current else ""
         name = f' aria-label="{escape(label, quote=True)}"' if label else ""
+        return self.link(at, Markup(escape(shown)), css=css, current=current, attributes=name)
+
+    def link(self, at: str, inner: Markup, *, css: str = "", current: bool = False, attributes: str = "") -> Markup:
+        """Anything that selects an address when clicked: a link, or a button where links would be too long.
+
+        `attributes` are more HTML attributes, escaped already and with a space in front.
+        """
+        here = ' aria-current="true"' if current else ""
         if self.as_buttons:
             return Markup(
-                f'<button form="go" name="at" value="{escape(at, quote=True)}" class="{css}"{here}{name}>'
-                f"{escape(shown)}</button>"
+                f'<button form="go" name="at" value="{escape(at, quote=True)}" class="{css}"{here}{attributes}>'
+                f"{inner}</button>"
             )
         href = self._front + escape(quote(at, safe=SAFE), quote=True)
-        return Markup(f'<a class="{css}" href="{href}"{here}{name}>{escape(shown)}</a>')
+        return Markup(f'<a class="{css}" href="{href}"{here}{attributes}>{inner}</a>')

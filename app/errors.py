@@ -1,0 +1,138 @@
+"""What a reader sees when something is wrong: the part named, a way out, their own input kept. Never a stack trace."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, JSONResponse, Response
+
+from app.runs import Busy
+from app.security import HEADERS
+from app.services import Services
+from app.urls import State
+from model.errors import CheckpointError, ReaderError, TargetError
+
+log = logging.getLogger(__name__)
+
+UNKNOWN = {"unknown_model", "unknown_site"}
+
+TITLES = {
+    "at": "That address names nothing here",
+    "text": "That text cannot be run",
+    "target": "That target cannot be used",
+    "model": "There is no such model",
+}
+
+# A correct value of each parameter that can be malformed.
+EXAMPLES = {
+    "bos": "Write bos=0 to leave the start token out, bos=1 to keep it.",
+    "row": "A row counts from 0, as in row=16.",
+    "col": "A column counts from 0, as in col=16.",
+    "offset": "An offset counts from 0, as in offset=20.",
+    "limit": "A limit is a whole number, as in limit=20.",
+    "order": "Write order=size or order=index.",
+    "format": "Write format=json or format=csv.",
+    "target": "A target is one token, as in target= Mary.",
+}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that is wrong. `offers` are targets that would do, where the target is the part."""
+
+    status: int
+    code: str
+    message: str
+    hint: str = ""
+    part: str = ""
+    offers: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        if self.status >= 500:
+            return "Something went wrong here" if self.status == 500 else "Too much at once"
+        if self.part:
+            return TITLES.get(self.part, f"“{self.part}” cannot be read")
+        return "There is no such page" if self.status == 404 else "That cannot be done"
+
+    def json(self) -> dict[str, dict[str, str]]:
+        return {"error": {"code": self.code, "message": self.message, "hint": self.hint, "part": self.part}}
+
+
+def fault_of(error: Exception) -> Fault:
+    """What to tell about an error."""
+    if isinstance(error, CheckpointError):
+        return Fault(500, error.code, error.message, error.hint, error.part)
+    if isinstance(error, ReaderError):
+        status = 404 if error.code in UNKNOWN else 400
+        offers = error.tokens if isinstance(error, TargetError) else ()
+        return Fault(status, error.code, error.message, error.hint, error.part, offers)
+    if isinstance(error, RequestValidationError):
+        return _malformed(error.errors()[0])
+    if isinstance(error, Busy):
+        return Fault(503, "busy", "Many runs are waiting already.", "Try again in a few seconds.")
+    if isinstance(error, HTTPException):
+        messages = {404: "Nothing lies at this address.", 405: "This address only answers GET."}
+        return Fault(error.status_code, f"http_{error.status_code}", messages.get(error.status_code, str(error.detail)))
+    return Fault(500, "internal", "A fault of this program, not of yours; it has been logged.")
+
+
+def _malformed(error: Mapping[str, Any]) -> Fault:
+    """A parameter that FastAPI could not read, in words."""
+    part = str(error["loc"][-1])
+    given, limits = str(error.get("input", ""))[:80], error.get("ctx", {})
+    says = {
+        "missing": "is missing",
+        "int_parsing": f"is “{given}”, but must be a whole number",
+        "int_parsing_size": "is too large",
+        "bool_parsing": f"is “{given}”, but must be 0 or 1",
+        "greater_than_equal": f"is {given}, but may not be less than {limits.get('ge')}",
+        "less_than_equal": f"is {given}, but may not be more than {limits.get('le')}",
+        "literal_error": f"is “{given}”, but must be {limits.get('expected')}",
+        "string_too_long": f"is longer than {limits.get('max_length')} characters",
+    }
+    message = f"The parameter {part} {says.get(error['type'], 'cannot be read')}."
+    return Fault(400, "bad_parameter", message, EXAMPLES.get(part, ""), part)
+
+
+def add_handlers(app: FastAPI) -> None:
+    """All errors of all routes end here."""
+
+    async def handle(request: Request, error: Exception) -> Response:
+        fault = fault_of(error)
+        headers = {"Retry-After": "5"} if fault.status == 503 else {}
+        if fault.status == 500:
+            headers |= HEADERS  # the answer to a crash does not pass through the middleware
+            log.error("%s %s: %s", request.method, request.url.path, fault.message)
+        return answer(request, fault, headers)
+
+    for kind in (ReaderError, RequestValidationError, HTTPException, Busy, Exception):
+        app.add_exception_handler(kind, handle)
+
+
+def answer(request: Request, fault: Fault, headers: dict[str, str]) -> Response:
+    """JSON for the API, a fragment for HTMX (put into the page's notice), a page otherwise."""
+    if request.url.path.startswith("/api/"):
+        return JSONResponse(fault.json(), fault.status, headers)
+    held: Services = request.app.state.services
+    kept = kept_state(request.query_params)
+    context = {"fault": fault, "state": kept, "models": held.models}
+    if request.headers.get("HX-Request") and not request.headers.get("HX-History-Restore-Request"):
+        headers |= {"HX-Retarget": "#notice", "HX-Reswap": "innerHTML", "HX-Push-Url": "false"}
+        html = held.templates.render("parts/_error.html", **context)
+    else:
+        html = held.templates.render("pages/error.html", **context)
+    return HTMLResponse(html, fault.status, headers)
+
+
+def kept_state(query: Mapping[str, str]) -> State:
+    """The reader's input as they gave it, for the form; no more of it is read than that."""
+    bos = query.get("bos", "1").lower() not in ("0", "false", "off", "no", "f", "n")
+    text = query.get("text", State.text).replace("\r\n", "\n")
+    return State(query.get("model", ""), text, query.get("target", ""), bos, query.get("at", ""))

@@ -1,0 +1,116 @@
+"""Runs: computed in a few threads of their own, once for all who ask at the same time, kept while memory lasts."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import NamedTuple, TypeVar
+
+from app.models import ModelStore
+from app.settings import Settings
+from app.urls import State
+from model import Run
+
+T = TypeVar("T")
+
+READERS = 8  # threads that explain and render
+
+
+class Key(NamedTuple):
+    """What makes two requests the same run."""
+
+    model: str
+    text: str
+    target: str
+    bos: bool
+
+
+class Busy(Exception):
+    """Too many runs are waiting already."""
+
+
+class RunStore:
+    """Runs by what made them, the least recently used ones dropped once all together exceed the memory budget.
+
+    A run grows while it is read (sites are derived on demand), so it is weighed again after each use.
+    """
+
+    def __init__(self, models: ModelStore, settings: Settings) -> None:
+        self._models = models
+        self._budget = settings.run_memory_mb * 2**20
+        self._queue = settings.run_queue
+        self._pool = ThreadPoolExecutor(settings.run_threads, thread_name_prefix="run")
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[Key, Run] = OrderedDict()
+        self._sizes: dict[Key, int] = {}
+        self._flights: dict[Key, Future[Run]] = {}
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="read")
+
+    async def use(self, state: State, work: Callable[[Run], T]) -> T:
+        """What `work` makes of the run that `state` names, done in a thread."""
+        key = self.key(state)
+        run = await asyncio.shield(asyncio.wrap_future(self.submit(key)))
+        try:
+            return await self.in_thread(lambda: work(run))
+        finally:
+            self._keep(key, run)
+
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        """Anything that computes, off the event loop."""
+        return await asyncio.wrap_future(self._readers.submit(work))
+
+    def key(self, state: State) -> Key:
+        """Raises UnknownModel."""
+        return Key(self._models.entry(state.model).name, state.text, state.target, state.bos)
+
+    def submit(self, key: Key) -> Future[Run]:
+        """The run, kept or under way or now begun. A failed one is forgotten, so that the next try starts afresh."""
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                done: Future[Run] = Future()
+                done.set_result(self._kept[key])
+                return done
+            if key in self._flights:
+                return self._flights[key]
+            if len(self._flights) >= self._queue:
+                raise Busy
+            flight = self._flights[key] = self._pool.submit(self._compute, key)
+        flight.add_done_callback(lambda done: self._landed(key, done))
+        return flight
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all kept runs when each was last used."""
+        with self._lock:
+            return sum(self._sizes.values())
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def _compute(self, key: Key) -> Run:
+        return self._models.get(key.model).run(key.text, key.target or None, bos=key.bos)
+
+    def _landed(self, key: Key, flight: Future[Run]) -> None:
+        if not flight.cancelled() and flight.exception() is None:
+            self._keep(key, flight.result())
+        with self._lock:
+            self._flights.pop(key, None)
+
+    def _keep(self, key: Key, run: Run) -> None:
+        """Weigh the run and make it the latest used; drop the oldest until all fit, itself if it alone does not."""
+        size = run.nbytes
+        with self._lock:
+            self._kept[key] = run
+            self._sizes[key] = size
+            self._kept.move_to_end(key)
+            if size > self._budget:
+                self._drop(key)
+            while sum(self._sizes.values()) > self._budget:
+                self._drop(next(iter(self._kept)))
+
+    def _drop(self, key: Key) -> None:
+        del self._kept[key], self._sizes[key]

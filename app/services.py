@@ -1,0 +1,20 @@
+"""What one app holds: its settings, models, runs and templates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.models import ModelStore
+from app.runs import RunStore
+from app.settings import Settings
+from app.templating import Templates
+
+
+@dataclass(frozen=True)
+class Services:
+    """Made once by `create_app`, reached by every route."""
+
+    settings: Settings
+    models: ModelStore
+    runs: RunStore
+    templates: Templates
