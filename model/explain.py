@@ -106,9 +106,10 @@ def explain(run: Run, at: str, *, offset: int = 0, limit: int = 20, order: Order
         raise ReaderError(f"offset and limit are {offset} and {limit}, but may not be negative.")
     parsed = parse(at)
     if isinstance(parsed, Calc):
+        value = number(run, parsed)
         rule = expression_rule(run, parsed)
         about = {"site": "calc", "op": "arithmetic", "formula": "", "plain": "Arithmetic on numbers of this run."}
-        return _build(run, str(parsed), number(run, parsed), rule, about, (), offset, limit, order)
+        return _build(run, str(parsed), value, rule, about, (), offset, limit, order)
     address = run.check(parsed)
     if not address.is_single:
         raise AddressError(f"{parsed} is more than one number.", _first_of(run, address))
@@ -127,9 +128,11 @@ def explain(run: Run, at: str, *, offset: int = 0, limit: int = 20, order: Order
 
 
 def used_by(run: Run, address: Address) -> tuple[str, ...]:
-    """Addresses (with slices) of what reads the number at `address` next."""
+    """Addresses (with slices) of the sites that read the number at `address` next."""
     found: dict[str, None] = {}
     for node in run.model.graph.consumers(address.site):
+        if node.is_parameter:  # W_U is another name of W_E, not a use of it
+            continue
         for index in node.op.readers(run, address.site, address.index):  # type: ignore[arg-type]
             found[str(Address(node.name, index))] = None
     return tuple(found)

@@ -1,0 +1,49 @@
+"""Models that tests make: random weights of any shape, at a scale where every op has something to do."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import torch
+
+from model.config import Config
+from model.gpt2 import GPT2
+from model.language_model import LanguageModel
+from model.tokenizer import Tokenizer
+
+# name -> config and the size of the weights relative to GPT-2's start
+SHAPES = {
+    "small": (Config(n_layer=2, n_head=2, d_model=16, d_mlp=64, d_vocab=300, n_ctx=32), 6.0),
+    "wide": (Config(n_layer=3, n_head=4, d_model=96, d_mlp=384, d_vocab=1000, n_ctx=64), 12.0),
+    "relu": (Config(n_layer=2, n_head=4, d_model=64, d_mlp=100, d_vocab=500, n_ctx=48, act="relu"), 15.0),
+    "one head": (Config(n_layer=1, n_head=1, d_model=8, d_mlp=24, d_vocab=270, n_ctx=24), 20.0),
+}
+GPT2_SMALL = Config(n_layer=12, n_head=12, d_model=768, d_mlp=3072, d_vocab=50257, n_ctx=1024)
+
+
+def random_network(config: Config, scale: float = 1.0, seed: int = 0) -> GPT2:
+    """Random weights, biases and LayerNorm parameters (away from their starts of 0 and 1, so that each counts)."""
+    net, generator = GPT2(config), torch.Generator().manual_seed(seed)
+    net.init_weights(generator)
+    with torch.no_grad():
+        for name, p in net.named_parameters():
+            if name.endswith(".w"):
+                p.normal_(1.0, 0.2, generator=generator)
+            elif name.split(".")[-1].startswith("b"):
+                p.normal_(0.0, 0.1, generator=generator)
+            else:
+                p.mul_(scale)
+    return net.eval()
+
+
+def byte_tokenizer(d_vocab: int) -> Tokenizer:
+    """`<|endoftext|>` as 0, the 256 bytes, and made-up words up to `d_vocab`."""
+    vocab = {bytes([b]): b + 1 for b in range(256)}
+    return Tokenizer(vocab | {f" word{n}".encode(): n for n in range(257, d_vocab)}, start_id=0)
+
+
+@cache
+def random_model(name: str) -> LanguageModel:
+    """One of SHAPES, or "gpt2" for GPT-2 small's shape."""
+    config, scale = (GPT2_SMALL, 1.0) if name == "gpt2" else SHAPES[name]
+    return LanguageModel(name, random_network(config, scale), byte_tokenizer(config.d_vocab))

@@ -1,0 +1,100 @@
+"""calc(…): values against numpy, explanations closed one level of arithmetic at a time."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model.address import Address, Binary, Calc, Call, Negative, Node, Number
+from model.errors import AddressError
+from model.loading import load
+
+RUN = load("toy").run("the cat sat")
+LOGITS, PROBS = RUN["logits"].astype(np.float64), RUN["probs"].astype(np.float64)
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("logits[2,4]-logits[2,3]", LOGITS[2, 4] - LOGITS[2, 3]),
+        ("exp(logits[2,4]-logits[2,3])", np.exp(LOGITS[2, 4] - LOGITS[2, 3])),
+        ("probs[2,4]/probs[2,3]", PROBS[2, 4] / PROBS[2, 3]),
+        ("sum(probs[2,:])", PROBS[2].sum()),
+        ("sum(probs[2,2:5])", PROBS[2, 2:5].sum()),
+        ("max(logits[:,3])", LOGITS[:, 3].max()),
+        ("1-max(probs[2,:])", 1 - PROBS[2].max()),
+        ("sum(probs[2,:]*log(probs[2,:]))", (PROBS[2] * np.log(PROBS[2])).sum()),
+        ("log(sum(exp(logits[1,:])))", np.log(np.exp(LOGITS[1]).sum())),
+        ("-(2-3)*4/8", 0.5),
+        ("sqrt(2)*sqrt(2)", 2.0),
+        ("sum(exp(logits))", np.exp(LOGITS).sum()),
+        ("partial(logits[2,4],0:4)", LOGITS[2, 4]),
+        ("partial(logits[2,4],1:3)", (RUN["ln_final.out"][2] * RUN["W_E"][4])[1:3].astype(np.float64).sum()),
+    ],
+)
+def test_value_and_terms(written: str, value: float) -> None:
+    e = RUN.explain(f"calc({written})", limit=100)
+    assert e.value == pytest.approx(value, rel=1e-6)
+    assert e.total == pytest.approx(e.value, rel=1e-12)
+    assert not e.fault
+    for term in e.terms:
+        for factor in term.factors:
+            if factor.address:
+                assert float(RUN.values(factor.address)) == pytest.approx(factor.value, rel=1e-13)
+
+
+LEAF = st.builds(Address, st.just("logits"), st.tuples(st.integers(0, 3), st.integers(0, 7))) | st.builds(
+    Number, st.floats(0.25, 4)
+)
+TREE: st.SearchStrategy[Node] = st.recursive(
+    LEAF,
+    lambda inner: (
+        st.builds(Binary, st.sampled_from("+-*/"), inner, inner)
+        | st.builds(Negative, inner)
+        | st.builds(Call, st.sampled_from(["exp", "max", "sum"]), inner)
+    ),
+    max_leaves=8,
+)
+
+
+def by_numpy(node: Node) -> float:
+    if isinstance(node, Address):
+        return float(LOGITS[node.index])
+    if isinstance(node, Number):
+        return node.value
+    if isinstance(node, Negative):
+        return -by_numpy(node.operand)
+    if isinstance(node, Call):
+        return float(np.exp(by_numpy(node.operand))) if node.name == "exp" else by_numpy(node.operand)
+    assert isinstance(node, Binary)
+    left, right = by_numpy(node.left), by_numpy(node.right)
+    with np.errstate(all="ignore"):
+        return float({"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}[node.op](left, right))
+
+
+@given(TREE)
+def test_any_arithmetic_is_explained_down_to_the_run(tree: Node) -> None:
+    with np.errstate(all="ignore"):
+        expected = by_numpy(tree)
+    address = str(Calc(tree))
+    if not np.isfinite(expected) or abs(expected) > 1e100:
+        return
+    e = RUN.explain(address, limit=50)
+    assert e.value == pytest.approx(expected, rel=1e-9, abs=1e-12)
+    if np.isfinite(e.products).all():
+        assert e.total == pytest.approx(e.value, rel=1e-9, abs=1e-9 * float(np.abs(e.products).sum()))
+    for term in e.terms:
+        for factor in term.factors:
+            if factor.address:
+                assert len(factor.address) < len(address) or factor.address.startswith("logits")
+
+
+def test_dividing_by_zero_is_shown_not_hidden() -> None:
+    e = RUN.explain("calc(1/(2-2))")
+    assert e.value == float("inf")
+    assert "not a finite number" in " ".join(e.notes)
+
+
+def test_a_range_alone_is_not_one_number() -> None:
+    with pytest.raises(AddressError, match="8 numbers"):
+        RUN.explain("calc(exp(logits[0,:]))")
