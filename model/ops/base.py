@@ -165,8 +165,11 @@ def grid(sizes: Sequence[int]) -> tuple[Ints, ...]:
 
 
 def subscript(symbol: str, at: Sequence[int | str]) -> str:
-    """`x` and (3, 'i') to `x_{3,i}`."""
-    return f"{symbol}_{{{','.join(map(str, at))}}}" if at else symbol
+    """`x` and (3, 'i') to `x_{3,i}`; a symbol with a subscript of its own, `W_Q`, to `W^{Q}_{3,i}`."""
+    if not at:
+        return symbol
+    base, own, name = symbol.partition("_")
+    return f"{base}{f'^{{{name}}}' if own else ''}_{{{','.join(map(str, at))}}}"
 
 
 def of_sum(f: Callable[[float], float]) -> Callable[[Floats], float]:

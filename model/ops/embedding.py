@@ -88,7 +88,8 @@ class Lookup(Op):
 
     def formula(self, run: Run, at: Place) -> str:
         t, m = at
-        return rf"{subscript('e', at)} = W_E[\mathrm{{token}}_{{{t}}},\,{m}] = {subscript('W_E', (run.tokens[t], m))}"
+        row = rf"\mathrm{{token}}_{{{t}}}"
+        return f"{subscript('e', at)} = {subscript('W_E', (row, m))} = {subscript('W_E', (run.tokens[t], m))}"
 
     def plain(self, run: Run, at: Place) -> str:
         t, m = at

@@ -1,0 +1,266 @@
+"""Small charts as SVG: geometry in attributes, colour in classes, so they follow the theme and a strict policy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from markupsafe import Markup, escape
+from numpy.typing import NDArray
+
+from app.present.numbers import MINUS, value
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.intp]
+
+POINTS = 300  # the most points of a curve
+STEPS = 150  # up to this many terms a running total is drawn as the steps it is
+WIDTH = 400
+
+
+# -- scales
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Data from `low` to `high` laid onto pixels from `start` to `stop`."""
+
+    low: float
+    high: float
+    start: float
+    stop: float
+
+    def __call__(self, x: float) -> float:
+        share = (x - self.low) / (self.high - self.low) if self.high > self.low else 0.5
+        return self.start + share * (self.stop - self.start)
+
+
+def ticks(low: float, high: float, most: int = 4) -> list[float]:
+    """Round numbers from `low` to `high`, at most about `most` of them."""
+    span = high - low
+    if not math.isfinite(span) or span <= 0:
+        return [low]
+    rough = span / most
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * f for f in (1, 2, 2.5, 5, 10) if power * f >= rough * 0.999)
+    first = math.ceil(low / step - 1e-9)
+    return [n * step for n in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def tick_text(x: float) -> str:
+    """A tick's label: no more figures than it needs."""
+    if x == 0:
+        return "0"
+    if 1e-4 <= abs(x) < 1e5:
+        return f"{x:.5f}".rstrip("0").rstrip(".").replace("-", MINUS)
+    return f"{x:.0e}".replace("e+0", "e").replace("e-0", "e-").replace("e+", "e").replace("-", MINUS)
+
+
+def decimate(values: Floats, most: int = POINTS) -> Ints:
+    """Indices of at most `most` values that keep both ends and, of every stretch, its lowest and its highest."""
+    n = len(values)
+    if n <= most:
+        return np.arange(n)
+    edges = np.linspace(0, n, (most - 2) // 2 + 1).astype(np.intp)
+    kept = {0, n - 1}
+    for start, stop in pairwise(edges.tolist()):
+        stretch = values[start:stop]
+        kept.update((int(start + stretch.argmin()), int(start + stretch.argmax())))
+    return np.array(sorted(kept), dtype=np.intp)
+
+
+def point(x: float, y: float) -> str:
+    return f"{x:.1f} {y:.1f}"
+
+
+def drawing(inside: str, height: int, label: str) -> Markup:
+    """A whole chart; `label` says in words what it shows."""
+    return Markup(
+        f'<svg class="chart" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" role="img" '
+        f'aria-label="{escape(label)}">{inside}</svg>'
+    )
+
+
+# -- bars in a table
+
+
+def signed_bar(x: float, largest: float, width: int = 64) -> Markup:
+    """A bar to the right of the middle for +, to the left for −, `largest` filling its half."""
+    half = width / 2
+    share = min(abs(x) / largest, 1.0) if largest > 0 and math.isfinite(x) else 0.0
+    length = max(share * (half - 1), 0.5 if x else 0)
+    start, css = (half, "up") if x >= 0 else (half - length, "down")
+    bar = f'<rect class="{css}" x="{start:.1f}" width="{length:.1f}" height="10"/>' if length else ""
+    return Markup(
+        f'<svg class="chart bar" width="{width}" height="10" aria-hidden="true">{bar}'
+        f'<path class="axis" d="M{half:g} 0v10"/></svg>'
+    )
+
+
+def share_bar(share: float, width: int = 64) -> Markup:
+    """A bar from the left edge, 1 filling it."""
+    length = max(min(share, 1.0) * width, 0.5) if share > 0 else 0
+    return Markup(
+        f'<svg class="chart bar" width="{width}" height="10" aria-hidden="true">'
+        f'<rect class="share" width="{length:.1f}" height="10"/></svg>'
+    )
+
+
+# -- the running total
+
+
+@dataclass(frozen=True)
+class Listed:
+    """Which of the terms, in the order drawn, the table beside the chart lists: `start` … `stop` − 1."""
+
+    start: int
+    stop: int
+
+
+def running_total(products: Floats, listed: Listed, label: str) -> Markup:
+    """The products as bars and their running total as a line, in the order given; the total's end is marked.
+
+    Bars and line share one scale where the bars can be read on it; else the bars get a band of their own below.
+    """
+    finite = np.nan_to_num(products, nan=0.0, posinf=0.0, neginf=0.0)
+    totals = np.cumsum(finite)
+    low, high = float(min(totals.min(), 0.0)), float(max(totals.max(), 0.0))
+    smallest, largest = float(min(finite.min(), 0.0)), float(max(finite.max(), 0.0))
+    together = (largest - smallest) * 10 >= high - low
+    if together:
+        low, high = min(low, smallest), max(high, largest)
+    line_bottom = 158.0 if together else 100.0
+    x = Scale(0, len(finite), 40, 348)
+    y = Scale(low, high or low + 1, line_bottom, 8)
+    bars_y = y if together else Scale(smallest, largest, 162, 114)
+    parts = [_ticks(y, x), _bars(finite, listed, x, bars_y), _line(totals, x, y)]
+    if not together:
+        parts.insert(1, _ticks(bars_y, x, most=1))
+    parts += [_end(float(totals[-1]), x, y), _marks(listed, len(finite), x)]
+    return drawing("".join(parts), 190, label)
+
+
+def _ticks(y: Scale, x: Scale, most: int = 4) -> str:
+    found = []
+    for tick in {0.0, *ticks(y.low, y.high, most)}:
+        css = "axis" if tick == 0 else "grid-line"
+        found.append(
+            f'<path class="{css}" d="M{x.start:g} {y(tick):.1f}H{x.stop:g}"/>'
+            f'<text x="{x.start - 6:g}" y="{y(tick) + 4:.1f}" text-anchor="end">{tick_text(tick)}</text>'
+        )
+    return "".join(found)
+
+
+def _bars(products: Floats, listed: Listed, x: Scale, y: Scale) -> str:
+    """One path for each of: positive and negative, listed and not. Many terms share a bar: their extremes are drawn."""
+    n = len(products)
+    edges = np.linspace(0, n, min(n, STEPS) + 1).astype(np.intp)
+    paths = {"up": "", "down": "", "up faint": "", "down faint": ""}
+    for start, stop in pairwise(edges.tolist()):
+        faint = "" if start < listed.stop and stop > listed.start else " faint"
+        left, right = x(start), x(stop)
+        gap = 0.14 * (right - left) if n <= STEPS else 0.0
+        for css, extreme in (("up", products[start:stop].max()), ("down", products[start:stop].min())):
+            if (extreme > 0) if css == "up" else (extreme < 0):
+                height = y(float(extreme)) - y(0)
+                paths[css + faint] += (
+                    f"M{left + gap:.1f} {y(0):.1f}v{height:.1f}h{right - left - 2 * gap:.1f}v{-height:.1f}z"
+                )
+    return "".join(f'<path class="{css}" d="{d}"/>' for css, d in paths.items() if d)
+
+
+def _line(totals: Floats, x: Scale, y: Scale) -> str:
+    """Steps while each can be seen, else a line through the extremes of every stretch."""
+    start = f"M{point(x(0), y(0))}"
+    if len(totals) <= STEPS:
+        d = start + "".join(f"V{y(float(t)):.1f}H{x(n + 1):.1f}" for n, t in enumerate(totals))
+    else:
+        d = start + "".join(f"L{point(x(n + 1), y(float(totals[n])))}" for n in decimate(totals).tolist())
+    return f'<path class="total" d="{d}"/>'
+
+
+def _end(total: float, x: Scale, y: Scale) -> str:
+    return (
+        f'<circle class="end" cx="{x.stop:g}" cy="{y(total):.1f}" r="3.5"/>'
+        f'<text class="end" x="{x.stop + 7:g}" y="{y(total) + 4:.1f}">{value(total, 2)}</text>'
+    )
+
+
+def _marks(listed: Listed, n: int, x: Scale) -> str:
+    """Under the bars: which of them the table lists."""
+    shown = listed.stop - listed.start
+    if shown >= n:
+        return ""
+    left, right = x(listed.start), x(listed.stop)
+    bracket = f'<path class="axis" d="M{left:.1f} 168v4H{max(right, left + 1):.1f}v-4"/>'
+    anchor, at = ("start", left) if left < 250 else ("end", right)
+    text = f'<text x="{at:.1f}" y="185" text-anchor="{anchor}">the {shown} listed</text>'
+    other_left, other_right = (right, x(n)) if left - x(0) < x(n) - right else (x(0), left)
+    middle, room = (other_left + other_right) / 2, other_right - other_left
+    other = f'<text x="{middle:.1f}" y="185" text-anchor="middle">the other {n - shown:,}</text>' if room > 150 else ""
+    return bracket + text + other
+
+
+# -- a function with the number's point on it
+
+
+def curve(
+    f: Callable[[float], float], at: float, low: float, high: float, *, label: str, input_name: str, output_name: str
+) -> Markup:
+    """A function from `low` to `high` (widened to hold `at`), the point (at, f(at)) marked with its two numbers."""
+    low, high = min(low, at), max(high, at)
+    xs = np.linspace(low, high, 81)
+    ys = [f(float(x)) for x in xs]
+    x = Scale(low, high, 40, 388)
+    y = Scale(min(*ys, 0.0), max(*ys, 0.0), 118, 14)
+    d = "M" + "L".join(point(x(float(a)), y(b)) for a, b in zip(xs, ys, strict=True))
+    here = f(at)
+    side = ("start", 8) if x(at) < 230 else ("end", -8)
+    raised = y(here) - 8 if y(here) > 30 else y(here) + 16
+    bottom = y.start
+    inside = (
+        f"{_ticks(y, x, most=3)}{_feet(x, bottom)}"
+        f'<path class="guide" d="M{x(at):.1f} {bottom:.1f}V{y(here):.1f}H{x.start:g}"/><path class="total" d="{d}"/>'
+        f'<circle class="end" cx="{x(at):.1f}" cy="{y(here):.1f}" r="4"/>'
+        f'<text class="end" x="{x(at) + side[1]:.1f}" y="{raised:.1f}" text-anchor="{side[0]}">'
+        f"{escape(input_name)} {value(at, 2)} → {escape(output_name)} {value(here, 3)}</text>"
+    )
+    return drawing(inside, 150, label)
+
+
+def _feet(x: Scale, bottom: float) -> str:
+    marks = [tick for tick in ticks(x.low, x.high, 6) if x.start + 4 < x(tick) < x.stop - 4]
+    feet = "".join(
+        f'<text x="{x(tick):.1f}" y="{bottom + 16:.1f}" text-anchor="middle">{tick_text(tick)}</text>' for tick in marks
+    )
+    return feet + "".join(f'<path class="grid-line" d="M{x(tick):.1f} {bottom:.1f}v4"/>' for tick in marks)
+
+
+# -- a row of numbers, one of them meant
+
+
+def strip(row: Floats, mark: int, label: str) -> Markup:
+    """Every number of a row as a thin bar up or down, the one at `mark` in the accent."""
+    most = float(np.abs(row).max()) or 1.0
+    x, y = Scale(0, len(row), 0, WIDTH), Scale(-most, most, 58, 2)
+    up = down = ""
+    edges = np.linspace(0, len(row), min(len(row), POINTS // 2) + 1).astype(np.intp)
+    for start, stop in pairwise(edges.tolist()):
+        high, low = float(row[start:stop].max()), float(row[start:stop].min())
+        box = f"M{x(start):.1f} {y(0):.1f}v{{}}h{x(stop) - x(start):.1f}V{y(0):.1f}z"
+        up += box.format(f"{y(high) - y(0):.1f}") if high > 0 else ""
+        down += box.format(f"{y(low) - y(0):.1f}") if low < 0 else ""
+    middle = x(mark + 0.5)
+    inside = (
+        f'<path class="up" d="{up}"/><path class="down" d="{down}"/><path class="axis" d="M0 {y(0):.1f}H{WIDTH}"/>'
+        f'<path class="mark" d="M{middle:.1f} 0V60"/>'
+    )
+    return drawing(inside, 60, label)
+
+
+def largest(values: Sequence[float]) -> float:
+    """The largest size among finite numbers, 0 where there is none."""
+    return max((abs(x) for x in values if math.isfinite(x)), default=0.0)

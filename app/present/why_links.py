@@ -1,0 +1,46 @@
+"""Links of the why panel: each follows a number and so joins the trail.
+
+They share everything but the address, so that front is quoted and escaped once. Where it is long (a long text, a long
+trail), a number becomes a button of the panel's own form, which carries the rest in hidden fields: the same URL, a
+fraction of the bytes.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from urllib.parse import quote, urlencode
+
+from markupsafe import Markup
+
+from app.urls import SAFE, State
+
+PATH = "/explore"
+FORM = "follow"
+LONG_FRONT = 260
+
+
+class Links:
+    """Links onward from `state.at`."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.fields = [*state.run_query, *state.follow("").view_query]
+        front = urlencode(self.fields, safe=SAFE, quote_via=quote)
+        self.as_buttons = len(front) > LONG_FRONT
+        self._front = escape(f"{PATH}?{front}&at=", quote=True)
+
+    def to(self, at: str, shown: str | Markup, *, css: str = "num", title: str = "", current: bool = False) -> Markup:
+        """A link to one address; what it shows is plain text or Markup."""
+        here = ' aria-current="true"' if current else ""
+        hint = f' title="{escape(title, quote=True)}"' if title else ""
+        inside = shown if isinstance(shown, Markup) else escape(shown)
+        if at in self.state.trail:
+            href = escape(self.state.follow(at).url(PATH), quote=True)
+        elif self.as_buttons:
+            value = escape(at, quote=True)
+            return Markup(
+                f'<button form="{FORM}" name="at" value="{value}" class="{css}"{hint}{here}>{inside}</button>'
+            )
+        else:
+            href = self._front + escape(quote(at, safe=SAFE), quote=True)
+        return Markup(f'<a class="{css}" href="{href}"{hint}{here}>{inside}</a>')

@@ -1,0 +1,124 @@
+"""What addresses, axes and places are called in the why panel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from markupsafe import Markup, escape
+
+from app.present.numbers import count
+from app.present.tokens import token_html
+from model.address import Address, Binary, Calc, Call, Negative, Node, parse
+
+if TYPE_CHECKING:
+    from model import Run
+
+# Sites in a word, where the last piece of their name is not one already.
+WORDS = {
+    "tokens": "token",
+    "embed": "embedding",
+    "pos_embed": "position",
+    "resid_pre": "stream",
+    "resid_mid": "stream",
+    "resid_post": "stream",
+    "var": "variance",
+    "normalized": "normalised",
+    "q": "query",
+    "k": "key",
+    "v": "value",
+    "qk": "q·k",
+    "scores": "score",
+    "pattern": "weight",
+    "z": "mix",
+    "result": "head’s share",
+    "attn_out": "attention",
+    "pre": "neuron in",
+    "post": "neuron",
+    "mlp_out": "feed-forward",
+    "logits": "logit",
+    "probs": "prob",
+    "log_probs": "log prob",
+    "loss_per_token": "token loss",
+}
+AXES = {
+    "pos": "position",
+    "query": "query",
+    "key": "key",
+    "head": "head",
+    "d_head": "entry",
+    "d_model": "entry",
+    "d_mlp": "neuron",
+    "d_vocab": "token",
+    "n_ctx": "position",
+}
+OF_TEXT = ("pos", "query", "key")  # axes whose places are the text's tokens
+
+
+def word(run: Run, at: str) -> str:
+    """An address in a word: `blocks.2.attn.pattern[1,14,2]` is a weight."""
+    parsed = parse(at)
+    if isinstance(parsed, Calc):
+        return _arithmetic(run, parsed.tree)
+    node = run.model.graph[parsed.site]
+    if not parsed.is_single or (node.axes and not parsed.index):
+        return short(run, at)
+    if node.short in ("out", "w", "b"):
+        return f"{node.part}.{node.short}"
+    return WORDS.get(node.short, node.short)
+
+
+def _arithmetic(run: Run, tree: Node) -> str:
+    if (
+        isinstance(tree, Binary)
+        and tree.op == "-"
+        and isinstance(tree.left, Address)
+        and isinstance(tree.right, Address)
+    ):
+        return f"{word(run, str(tree.left))} − {word(run, str(tree.right))}"
+    if isinstance(tree, Call):
+        return f"{tree.name}(…)"
+    return {Binary: "arithmetic", Negative: "negative"}.get(type(tree), "partial sum")
+
+
+def column(run: Run, at: str) -> str:
+    """What a column of factors is called: the site's own short name, with its part for LayerNorm's."""
+    parsed = parse(at)
+    if isinstance(parsed, Calc):
+        return _arithmetic(run, parsed.tree)
+    node = run.model.graph[parsed.site]
+    return f"{node.part}.{node.short}" if node.short in ("out", "w", "b", "normalized", "mean", "scale") else node.short
+
+
+def short(run: Run, at: str, here: str = "") -> str:
+    """An address without what it shares with the address `here`: its block, and that it is attention's or the MLP's."""
+    name, bracket, rest = at.partition("[")
+    pieces, own = name.split("."), here.partition("[")[0].split(".")
+    if pieces[0] == "blocks" and pieces[:2] == own[:2]:
+        pieces = pieces[2:]
+    if pieces[0] in ("attn", "mlp") and len(pieces) > 1:
+        pieces = pieces[1:]
+    return ".".join(pieces) + bracket + rest
+
+
+def place(run: Run, axis: str, n: int) -> Markup:
+    """One place on an axis: a token with its position, a vocabulary entry, or a bare index."""
+    if axis in OF_TEXT and n < run.n_pos:
+        return token_html(run.model.tokenizer, run.tokens[n]) + Markup(f' <span class="i">{n}</span>')
+    if axis == "d_vocab":
+        return token_html(run.model.tokenizer, n) + Markup(f' <span class="i">{n}</span>')
+    return Markup(str(n))
+
+
+def whereabouts(run: Run, address: Address) -> list[tuple[str, Markup]]:
+    """The indices of an address, each with its axis' name: head 1, query ␣to 14, key ␣Mary 2."""
+    node = run.model.graph[address.site]
+    found = [("block", Markup(str(node.block)))] if node.block is not None else []
+    for axis, i in zip(node.axes, address.index, strict=False):
+        if isinstance(i, int):
+            found.append((AXES[axis], place(run, axis, i)))
+        else:
+            stop = i.stop if i.stop is not None else run.size(axis)
+            every = i.start is None and i.stop is None
+            shown = f"all {count(stop)}" if every else f"{i.start or 0} to {stop - 1}"
+            found.append((AXES[axis], escape(shown)))
+    return found

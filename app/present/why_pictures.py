@@ -1,0 +1,293 @@
+"""What helps to see one kind of number: each op that has a picture, and what its template needs.
+
+`picture(…)` gives one of the classes here; `templates/parts/_why_<kind>.html` draws it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from markupsafe import Markup
+
+from app.present import charts, numbers, why_names
+from app.present.charts import Floats
+from app.present.tokens import token_html, token_text
+from app.present.why_links import Links
+from app.present.why_terms import column_text
+from model.address import Address
+from model.ops.activation import Gelu, Relu, gelu_tanh
+from model.ops.base import Op, minus_log
+from model.ops.embedding import Lookup, PositionRow, Tokens
+from model.ops.linear import SumProduct
+from model.ops.loss import TokenLoss
+from model.ops.norm import NormOp
+from model.ops.softmax import Exponential, Weights
+
+if TYPE_CHECKING:
+    from model import Run
+    from model.explain import Explanation
+
+MOST_TOKENS = 24
+
+
+@dataclass(frozen=True)
+class TokenRow:
+    """The text's tokens, each tinted by a number of its own; `gaps` are the tokens left out."""
+
+    kind: ClassVar[str] = "tokens"
+    caption: str
+    cells: tuple[Markup, ...]
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """One chart with its caption."""
+
+    kind: ClassVar[str] = "drawing"
+    caption: Markup
+    chart: Markup
+
+
+@dataclass(frozen=True)
+class NormStep:
+    """One of LayerNorm's steps for one position."""
+
+    name: str
+    how: str
+    link: Markup
+    current: bool
+
+
+@dataclass(frozen=True)
+class NormSteps:
+    """LayerNorm from mean to out."""
+
+    kind: ClassVar[str] = "norm"
+    caption: str
+    steps: tuple[NormStep, ...]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of a sum with its bar."""
+
+    name: Markup
+    bar: Markup
+    value: Markup
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A sum in a few parts, e.g. attention's update by head."""
+
+    kind: ClassVar[str] = "parts"
+    caption: str
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True)
+class TokenCard:
+    """All there is to know of one token."""
+
+    kind: ClassVar[str] = "token"
+    token: Markup
+    id: str
+    bytes: str
+    position: str
+    row: Markup
+
+
+Picture = TokenRow | Drawing | NormSteps | Parts | TokenCard
+
+
+def picture(run: Run, e: Explanation, op: Op, at: tuple[int, ...], links: Links) -> Picture | None:
+    """The picture for the number at `at`, or None where the terms say it all."""
+    if not math.isfinite(e.value):
+        return None
+    if isinstance(op, Weights):
+        return _weights(run, op, at, links)
+    if isinstance(op, SumProduct):
+        return _mixed(run, e, at, links) if op.name == "weighted average" else _by_head(e, links)
+    if isinstance(op, (Gelu, Exponential, TokenLoss)):
+        return _curve(run, e, op)
+    if isinstance(op, NormOp):
+        return _norm(run, op, at, links)
+    if isinstance(op, (Lookup, PositionRow)):
+        return _row(run, op, at)
+    return _card(run, at, links) if isinstance(op, Tokens) else None
+
+
+# -- attention
+
+
+def _weights(run: Run, op: Weights, at: tuple[int, ...], links: Links) -> TokenRow:
+    """One query's weights over the tokens it may look at."""
+    h, q, k = at
+    row = _numbers(run, op.out, h, q)
+    cells = token_cells(
+        run,
+        row[: max(q, k) + 1],
+        lambda n: f"{op.out}[{h},{q},{n}]",
+        [numbers.percent(x) for x in row[: max(q, k) + 1].tolist()],
+        links,
+        most=1.0,
+        current=k,
+    )
+    return TokenRow(f"Where {token_text(run.model.tokenizer, run.tokens[q])} ({q}) looks, head {h}", cells)
+
+
+def _mixed(run: Run, e: Explanation, at: tuple[int, ...], links: Links) -> TokenRow:
+    """What each token contributes to one entry of a head's mix: its weight times its value."""
+    q, h, c = at
+    attn = e.site.rpartition(".")[0]
+    cells = token_cells(
+        run,
+        e.products[: q + 1],
+        lambda n: f"calc({attn}.pattern[{h},{q},{n}]*{attn}.v[{n},{h},{c}])",
+        column_text(e.products[: q + 1].tolist(), 3),
+        links,
+    )
+    return TokenRow("What each token contributes: its weight × its value", cells)
+
+
+def token_cells(
+    run: Run,
+    values: Floats,
+    address: Callable[[int], str],
+    shown: list[str],
+    links: Links,
+    *,
+    most: float = 0.0,
+    current: int | None = None,
+) -> tuple[Markup, ...]:
+    """The text's first tokens, each with its number and a tint; of too many the largest, the gaps counted."""
+    size = np.nan_to_num(np.abs(values))
+    most = most or float(size.max())
+    cells, before = [], -1
+    for n in _kept(size, current):
+        if n > before + 1:
+            cells.append(_gap(n - before - 1))
+        inside = token_html(run.model.tokenizer, run.tokens[n]) + Markup("<small>{}</small>").format(shown[n])
+        css, at = f"cell {heat(float(values[n]), most)}", address(n)
+        cells.append(links.to(at, inside, css=css, title=f"position {n}: {at}", current=n == current))
+        before = n
+    return (*cells, _gap(len(values) - 1 - before)) if before < len(values) - 1 else tuple(cells)
+
+
+def _kept(size: Floats, current: int | None) -> list[int]:
+    """Which tokens to show, in the text's order: the largest, and the one the reader is at."""
+    largest = np.argsort(-size, kind="stable")[:MOST_TOKENS].tolist()
+    if current is not None and current not in largest:
+        largest[-1] = current
+    return sorted(largest)
+
+
+def _gap(n: int) -> Markup:
+    return Markup('<span class="gap">{} more</span>').format(n)
+
+
+def heat(x: float, most: float) -> str:
+    """The class of a tint: eight steps a side, none around zero."""
+    step = round(8 * min(abs(x) / most, 1.0) ** (1 / 1.5)) if math.isfinite(x) and most > 0 else 0
+    return "none" if step == 0 else f"{'pos' if x > 0 else 'neg'}-{step}"
+
+
+def _by_head(e: Explanation, links: Links) -> Parts | None:
+    """Attention's update as what each head writes, and the bias."""
+    if not e.subtotals:
+        return None
+    named = [(f"head {part.place}", part.value, part.address) for part in e.subtotals]
+    heads = sum(part.value for part in e.subtotals)
+    named.append(
+        ("bias", float(e.products.sum()) - heads, f"{e.site.removesuffix('_out')}.b_O[{_last_index(e.address)}]")
+    )
+    shown = column_text([x for _, x, _ in named])
+    most = charts.largest([x for _, x, _ in named])
+    parts = tuple(
+        Part(Markup(name), charts.signed_bar(x, most, 160), links.to(at, text, title=at))
+        for (name, x, at), text in zip(named, shown, strict=True)
+    )
+    return Parts("The same total by head", parts)
+
+
+def _last_index(address: str) -> str:
+    return address.rpartition(",")[2].removesuffix("]")
+
+
+# -- functions
+
+
+def _curve(run: Run, e: Explanation, op: Op) -> Drawing:
+    """The function with this number's point on it."""
+    x = float(e.products.sum())
+    name, f, low, high, names = {
+        Relu: ("ReLU", lambda v: max(0.0, v), -3.0, 3.0, ("in", "out")),
+        Gelu: ("GELU", gelu_tanh, -4.0, 3.0, ("in", "out")),
+        Exponential: ("e to the power of x", math.exp, -5.0, 0.0, ("score − max", "e^")),
+        TokenLoss: ("−log p", minus_log, 0.01, 1.0, ("p", "loss")),
+    }[type(op)]
+    if isinstance(op, TokenLoss) and not 0 < x <= 1:
+        low, high, x = 0.01, 1.0, math.exp(-e.value)
+    label = f"The curve of {name}; here it turns {numbers.value(x)} into {numbers.value(e.value)}."
+    chart = charts.curve(f, x, low, high, label=label, input_name=names[0], output_name=names[1])
+    return Drawing(Markup(f"{name}, and where this number lies on it"), chart)
+
+
+# -- LayerNorm
+
+
+def _norm(run: Run, op: NormOp, at: tuple[int, ...], links: Links) -> NormSteps:
+    """Mean, variance, scale, normalised and out at this position (and entry, where one is chosen)."""
+    t, entry = at[0], at[1] if len(at) > 1 else None
+    d = numbers.count(run.model.config.d_model)
+    steps = [
+        ("mean", "mean", f"of {d} numbers"),
+        ("var", "variance", "average squared distance"),
+        ("scale", "scale", "√(variance + ε)"),
+        ("normalized", "normalised", "(x − mean) ÷ scale"),
+        ("out", "out", "× w + b"),
+    ]
+    found = []
+    for site, name, how in steps:
+        index = (t,) if site in ("mean", "var", "scale") else (t, entry) if entry is not None else (t, slice(None))
+        address = str(Address(f"{op.ln}.{site}", index))
+        single = slice(None) not in index
+        shown = numbers.value(float(run.values(address))) if single else f"{d} numbers"
+        current = site == op.site
+        link = Markup("<b>") + shown + Markup("</b>") if current else links.to(address, shown, title=address)
+        found.append(NormStep(name, how, link, current))
+    return NormSteps(f"LayerNorm at position {t}, step by step", tuple(found))
+
+
+# -- lookups
+
+
+def _row(run: Run, op: Lookup | PositionRow, at: tuple[int, ...]) -> Drawing:
+    """The row of the table that was picked, the entry shown marked."""
+    t, m = at
+    table, row = ("W_E", run.tokens[t]) if isinstance(op, Lookup) else ("W_pos", t)
+    values = _numbers(run, table, row)
+    caption = Markup("Row {} of <code>{}</code>, entry {} marked").format(row, table, m)
+    label = f"Row {row} of {table}: {len(values)} numbers; entry {m} is {numbers.value(float(values[m]))}."
+    return Drawing(caption, charts.strip(values, m, label))
+
+
+def _numbers(run: Run, site: str, *front: int) -> Floats:
+    return np.asarray(run.tensor(site).numpy()[front], dtype=np.float64)
+
+
+def _card(run: Run, at: tuple[int, ...], links: Links) -> TokenCard:
+    token = run.tokens[at[0]]
+    tokenizer = run.model.tokenizer
+    row = f"W_E[{token},:]"
+    return TokenCard(
+        token=token_html(tokenizer, token),
+        id=numbers.count(token),
+        bytes=tokenizer.bytes(token).hex(" ").upper() if token != tokenizer.start_id else "none: it marks a start",
+        position=str(at[0]),
+        row=links.to(row, why_names.short(run, row), title=row),
+    )

@@ -1,0 +1,322 @@
+"""The table of terms: what is multiplied, what it gives, and how the total grows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from markupsafe import Markup, escape
+
+from app.present import charts, formulas, numbers, why_names
+from app.present.charts import Floats, Ints, Listed
+from app.present.why_links import Links
+from model.ops.softmax import Probabilities, Weights
+
+if TYPE_CHECKING:
+    from model import Run
+    from model.explain import Explanation, Factor, Term
+    from model.ops.base import Op
+
+PAGE = 10
+
+
+@dataclass(frozen=True)
+class Head:
+    """A column's heading; `css` is "name" for the first column, "bar" for bars, "" for numbers."""
+
+    text: str | Markup
+    css: str = ""
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """Cells in the order of the headings; `css` marks the row of the number itself, the rest and the total."""
+
+    cells: tuple[Markup, ...]
+    css: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A window of terms as a reader sees it. `narrow` tables leave their bars out on a phone."""
+
+    heads: tuple[Head, ...]
+    rows: tuple[Row, ...]
+    caption: str
+    narrow: bool = False
+
+
+def term_order(e: Explanation) -> Ints:
+    """Indices of all terms in the order asked for: a quotient's numerator stays first, as in `model.explain`."""
+    if e.order == "index":
+        return np.arange(e.n_terms)
+    size = np.abs(e.products)
+    if e.combine == "quotient":
+        size = size.copy()
+        size[0] = np.inf
+    return np.argsort(-size, kind="stable")
+
+
+def listed(e: Explanation) -> Listed:
+    return Listed(e.offset, e.offset + len(e.terms))
+
+
+def terms_table(run: Run, e: Explanation, op: Op | None, links: Links, order: Ints) -> Table:
+    """The listed terms of any explanation that has some."""
+    if isinstance(op, (Weights, Probabilities)):
+        return SoftmaxTable(run, e, op, links).table()
+    return SumTable(run, e, links, order).table()
+
+
+def column_text(values: Sequence[float], figures: int = 4) -> list[str]:
+    """Numbers of one column with the same decimals, so that their points stand under each other."""
+    most = charts.largest(values)
+    if most == 0 or not 1e-5 <= most < 1e6:
+        return [numbers.value(x) for x in values]
+    decimals = min(max(figures - 1 - int(np.floor(np.log10(most))), 0), 7)
+    whole = all(float(x).is_integer() for x in values if np.isfinite(x))
+    return [_aligned(x, 0 if whole else decimals) for x in values]
+
+
+def _aligned(x: float, decimals: int) -> str:
+    """Fixed decimals, but powers of ten for a small number that they would show as nothing."""
+    vanishes = x != 0 and abs(x) < 0.5 * 10.0**-decimals
+    return numbers.scientific(x, 1) if vanishes else numbers.fixed(x, decimals)
+
+
+# -- sums, and whatever else is made of products
+
+
+class SumTable:
+    """Columns: the terms' names, their factors, the product with its bar, and for a sum the running total."""
+
+    def __init__(self, run: Run, e: Explanation, links: Links, order: Ints) -> None:
+        self.run, self.e, self.links = run, e, links
+        self.terms = e.terms
+        self.width = max((len(term.factors) for term in e.terms), default=0)
+        self.bare = all(len(term.factors) == 1 for term in e.terms)  # a product of one factor is that factor
+        self.shows_totals = e.combine == "sum" and e.n_terms > 2
+        running = np.cumsum(e.products[order]) if self.shows_totals else np.empty(0)
+        self.running: Floats = running[e.offset : e.offset + len(e.terms)]
+        self.others = e.n_terms - len(e.terms)
+        self.rest = self._rest()
+        shown = [term.product for term in e.terms]
+        self.bar = charts.largest(shown)
+        if self.others and abs(self.rest) <= 8 * self.bar:
+            self.bar = max(self.bar, abs(self.rest))
+
+    def _rest(self) -> float:
+        """The sum of the terms not listed; of a quotient, of the denominator's."""
+        e = self.e
+        if e.combine != "quotient":
+            return e.rest
+        return float(e.products[1:].sum()) - sum(term.product for term in e.terms if term.index > 0)
+
+    def table(self) -> Table:
+        factors = [] if self.bare else list(range(self.width))
+        heads = [Head(self._first_head(), "name"), *map(self._factor_head, factors)]
+        heads += [Head("", "bar"), Head(self._product_head())]
+        heads += [Head("running total")] if self.shows_totals else []
+        rows = self._rows(factors)
+        if self.others:
+            rows.append(self._others_row(len(factors)))
+        if self.e.n_terms > 1 and self.e.combine in ("sum", "quotient"):
+            rows.append(self._total_row(len(factors)))
+        caption = f"{numbers.count(len(self.terms))} of {numbers.count(self.e.n_terms)} terms"
+        return Table(tuple(heads), tuple(rows), caption, narrow=len(heads) > 5)
+
+    # headings
+
+    def _first_head(self) -> str:
+        axes = next((term.place for term in self.terms if term.place), ())
+        return ", ".join(why_names.AXES[axis] for axis, _ in axes) if axes else "term"
+
+    def _factor_head(self, n: int) -> Head:
+        widest = [term for term in self.terms if len(term.factors) == self.width]
+        factor = widest[0].factors[n]
+        if factor.address is None:
+            return Head("constant")
+        return Head(why_names.column(self.run, factor.address), title=factor.address)
+
+    def _product_head(self) -> str:
+        if not self.bare:
+            return "product"
+        if self.e.combine == "quotient":
+            return "value"
+        first = self.terms[0].factors[0].address if self.terms else None
+        alike = first and all(term.place for term in self.terms)
+        return why_names.column(self.run, first) if first and alike else "value"
+
+    # rows
+
+    def _rows(self, factors: list[int]) -> list[Row]:
+        cells = [[self._name(term) for term in self.terms]]
+        cells += [self._factor_column(n) for n in factors]
+        cells.append([charts.signed_bar(term.product, self.bar) for term in self.terms])
+        products = column_text([term.product for term in self.terms])
+        cells.append([self._product(term, shown) for term, shown in zip(self.terms, products, strict=True)])
+        if self.shows_totals:
+            totals = column_text([*self.running.tolist(), self.e.total])
+            cells.append([self._running(n, shown) for n, shown in enumerate(totals[:-1])])
+        return [Row(row) for row in zip(*cells, strict=True)]
+
+    def _name(self, term: Term) -> Markup:
+        label = escape(term.label)
+        if not term.place:
+            return label or Markup("term ") + str(term.index)
+        return Markup(", ").join(why_names.place(self.run, axis, n) for axis, n in term.place)
+
+    def _factor_column(self, n: int) -> list[Markup]:
+        found = [term.factors[n] if len(term.factors) > 1 and n < len(term.factors) else None for term in self.terms]
+        shown = column_text([factor.value if factor else 0.0 for factor in found])
+        return [self._factor(f, text) if f else Markup("") for f, text in zip(found, shown, strict=True)]
+
+    def _factor(self, factor: Factor, shown: str) -> Markup:
+        if factor.address is None:
+            return formulas.mathml(factor.constant or "")
+        return self.links.to(factor.address, shown, title=factor.address)
+
+    def _product(self, term: Term, shown: str) -> Markup:
+        address = product_address(term)
+        if self.e.op == "lookup" or address is None:
+            return escape(shown)
+        return self.links.to(address, shown, title=address)
+
+    def _running(self, n: int, shown: str) -> Markup:
+        """In index order a running total is a number with an address of its own."""
+        if self.e.order != "index" or self.e.site == "calc":
+            return escape(shown)
+        address = f"calc(partial({self.e.address},0:{self.e.offset + n + 1}))"
+        return self.links.to(address, shown, title=address)
+
+    # what is not listed, and all together
+
+    def _others_row(self, factors: int) -> Row:
+        before = self.e.offset
+        where = f", {numbers.count(before)} of them before these" if before else ""
+        name = Markup(f"the other {numbers.count(self.others)} terms{where}")
+        bar = charts.signed_bar(self.rest, self.bar) if abs(self.rest) <= self.bar else Markup("")
+        shown = column_text([self.rest, *(term.product for term in self.terms)])[0]
+        cells = (name, *[Markup("")] * factors, bar, escape(shown))
+        return Row(cells + (Markup(""),) * self.shows_totals, "rest")
+
+    def _total_row(self, factors: int) -> Row:
+        e = self.e
+        if e.combine == "quotient":
+            name, x = "sum below the line", float(e.products[1:].sum())
+        else:
+            name, x = f"all {numbers.count(e.n_terms)} terms", e.total
+        shown = column_text([x, *(term.product for term in self.terms)])[0]
+        numbers_cells = (Markup(""), escape(shown)) if self.shows_totals else (escape(shown),)
+        return Row((escape(name), *[Markup("")] * factors, Markup(""), *numbers_cells), "total")
+
+
+def product_address(term: Term) -> str | None:
+    """A term's product as an address: its one factor's, or the factors multiplied in a calc(…)."""
+    if len(term.factors) == 1:
+        return term.factors[0].address
+    if all(factor.address is None for factor in term.factors):
+        return None
+    return f"calc({'*'.join(map(_operand, term.factors))})"
+
+
+def _operand(factor: Factor) -> str:
+    if factor.address is None:
+        return f"{factor.value!r}" if factor.value >= 0 else f"({factor.value!r})"
+    return factor.address.removeprefix("calc") if factor.address.startswith("calc(") else factor.address
+
+
+# -- softmax: before, in between and after in one row
+
+
+class SoftmaxTable:
+    """Rows of a softmax: the number before (score, logit), its exponential, and its share of the whole row after.
+
+    The number itself comes first, in the accent; then the denominators listed.
+    """
+
+    def __init__(self, run: Run, e: Explanation, op: Weights | Probabilities, links: Links) -> None:
+        self.run, self.e, self.links = run, e, links
+        self.over_vocabulary = isinstance(op, Probabilities)
+        *self.row, self.own = _place(e.address)
+        self.site = e.site.rpartition(".")[0]
+        self.axis = "d_vocab" if self.over_vocabulary else "key"
+        self.total = float(e.products[1:].sum())
+        self.places = [self.own, *(term.place[0][1] for term in e.terms if term.place)]
+        self.exps = e.products[1:][self.places]
+
+    def address(self, which: str, n: int) -> str:
+        """The address of one number in the row: before, exp or after."""
+        index = ",".join(map(str, (*self.row, n)))
+        if not self.over_vocabulary:
+            names = {"before": "scores", "exp": "exp", "after": "pattern"}
+            return f"{self.site}.{names[which]}[{index}]"
+        if which == "exp":
+            t = self.row[0]
+            return f"calc(exp(logits[{index}]-logits[{t},{self.run.largest_logit(t)}]))"
+        return f"{'logits' if which == 'before' else 'probs'}[{index}]"
+
+    def table(self) -> Table:
+        before, after = ("logit", "probability") if self.over_vocabulary else ("score", "weight")
+        heads = (
+            Head(why_names.AXES[self.axis], "name"),
+            Head(before),
+            Head("", "bar"),
+            Head(Markup(f"e<sup>{before} − max</sup>")),
+            Head("", "bar"),
+            Head(after),
+        )
+        rows = self._rows()
+        others = self.e.n_terms - 1 - len({term.index for term in self.e.terms if term.index > 0})
+        if others:
+            rows.append(self._others(others))
+        all_of_them = f"all {numbers.count(self.e.n_terms - 1)}"
+        rows.append(self._summary(all_of_them, self.total, "total"))
+        return Table(heads, tuple(rows), f"{before} before, {after} after the softmax", narrow=True)
+
+    def _rows(self) -> list[Row]:
+        afters = ["before", "exp", "after"]
+        values = {which: [self._value(which, n) for n in self.places] for which in afters}
+        shown = {which: column_text(values[which]) for which in ("before", "exp")}
+        most = charts.largest(values["before"])
+        rows = []
+        for k, n in enumerate(self.places):
+            share = float(self.exps[k]) / self.total
+            cells = (
+                why_names.place(self.run, self.axis, n),
+                self._link("before", n, shown["before"][k]),
+                charts.signed_bar(values["before"][k], most, 40),
+                self._link("exp", n, shown["exp"][k]),
+                charts.share_bar(share, 48),
+                self._link("after", n, numbers.percent(values["after"][k])),
+            )
+            rows.append(Row(cells, "here" if k == 0 else ""))
+        return rows
+
+    def _value(self, which: str, n: int) -> float:
+        if which == "exp":
+            return float(self.e.products[1 + n])
+        return float(self.run.values(self.address(which, n)))
+
+    def _link(self, which: str, n: int, shown: str) -> Markup:
+        address = self.address(which, n)
+        if address == self.e.address:
+            return Markup("<b>") + shown + Markup("</b>")
+        return self.links.to(address, shown, title=address)
+
+    def _others(self, others: int) -> Row:
+        rest = self.total - sum(float(self.e.products[term.index]) for term in self.e.terms if term.index > 0)
+        return self._summary(f"the other {numbers.count(others)}", max(rest, 0.0), "rest")
+
+    def _summary(self, name: str, exp: float, css: str) -> Row:
+        share = exp / self.total if self.total else 0.0
+        cells = (escape(name), Markup(""), Markup(""), escape(numbers.value(exp, 3)))
+        return Row((*cells, charts.share_bar(share, 48), escape(numbers.percent(share))), css)
+
+
+def _place(address: str) -> list[int]:
+    """The indices of a single number's address."""
+    return [int(i) for i in address[address.index("[") + 1 : -1].split(",")]
