@@ -121,8 +121,8 @@ def answer(request: Request, fault: Fault, headers: dict[str, str]) -> Response:
     if request.url.path.startswith("/api/"):
         return JSONResponse(fault.json(), fault.status, headers)
     held: Services = request.app.state.services
-    kept = kept_state(request.query_params)
-    context = {"fault": fault, "state": kept, "models": held.models}
+    kept = kept_state(held, request.query_params)
+    context = {"fault": fault, "state": kept, "models": held.models, "asks": request.url.path == "/explore"}
     if request.headers.get("HX-Request") and not request.headers.get("HX-History-Restore-Request"):
         headers |= {"HX-Retarget": "#notice", "HX-Reswap": "innerHTML", "HX-Push-Url": "false"}
         html = held.templates.render("parts/_error.html", **context)
@@ -131,8 +131,10 @@ def answer(request: Request, fault: Fault, headers: dict[str, str]) -> Response:
     return HTMLResponse(html, fault.status, headers)
 
 
-def kept_state(query: Mapping[str, str]) -> State:
-    """The reader's input as they gave it, for the form; no more of it is read than that."""
+def kept_state(held: Services, query: Mapping[str, str]) -> State:
+    """The reader's input as they gave it, for the form. An unknown model gives way to the default one."""
+    model = query.get("model", "")
+    model = model if model in held.models else ""
     bos = query.get("bos", "1").lower() not in ("0", "false", "off", "no", "f", "n")
-    text = query.get("text", State.text).replace("\r\n", "\n")
-    return State(query.get("model", ""), text, query.get("target", ""), bos, query.get("at", ""))
+    text = query.get("text", held.models.entry(model).text).replace("\r\n", "\n")
+    return State(model, text, query.get("target", ""), bos, query.get("at", ""))

@@ -65,6 +65,9 @@ class ModelStore:
     def __iter__(self) -> Iterator[Entry]:
         return iter(self._entries.values())
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._entries
+
     def entry(self, name: str) -> Entry:
         """The model of that name, "" being the default. Raises UnknownModel."""
         try:

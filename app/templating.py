@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import json
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -14,16 +15,29 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from app.present import numbers, tokens
+from app.present.menu import menu
 
 ROOT = Path(__file__).resolve().parent.parent
 STATIC = ROOT / "static"
 HTMX = ("js_lib_htmx", "static/htmx")  # a package and where its files lie in it
 
+HTMX_CONFIG = {
+    "includeIndicatorStyles": False,
+    "allowEval": False,
+    "selfRequestsOnly": True,
+    "historyCacheSize": 0,
+    "refreshOnHistoryMiss": True,
+    "responseHandling": [
+        {"code": "204", "swap": False},
+        {"code": "[2345]..", "swap": True},  # an error says what is wrong: it is shown
+    ],
+}
+
 YEAR = "public, max-age=31536000, immutable"
 
 
 class Templates:
-    """Renders templates with what all of them may use: `numbers`, `tokens` (see app.present), `asset`."""
+    """Renders templates with what all of them may use: `numbers`, `tokens`, `menu` (app.present), `asset`."""
 
     def __init__(self) -> None:
         self.env = jinja2.Environment(
@@ -33,7 +47,9 @@ class Templates:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self.env.globals.update(numbers=numbers, tokens=tokens, asset=asset)
+        self.env.globals.update(
+            numbers=numbers, tokens=tokens, asset=asset, menu=menu, htmx_config=json.dumps(HTMX_CONFIG)
+        )
 
     def render(self, name: str, **context: Any) -> str:
         return self.env.get_template(name).render(context)
@@ -53,6 +69,8 @@ class VersionedFiles(StaticFiles):
 def asset(name: str) -> str:
     """The URL of a static file, e.g. `base.css` or `htmx/htmx.min.js`, with its version."""
     path = _htmx() / name.removeprefix("htmx/") if name.startswith("htmx/") else STATIC / name
+    if not path.exists():  # PLACEHOLDER
+        return f"/static/{name}"
     return f"/static/{name}?v={_version(path, path.stat().st_mtime_ns)}"
 
 

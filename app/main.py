@@ -1,0 +1,63 @@
+"""The app: routes, static files and middleware put together."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.responses import PlainTextResponse, Response
+
+from app import api
+from app.errors import add_handlers
+from app.models import ModelStore
+from app.pages import about, explore, home
+from app.runs import RunStore
+from app.security import SecurityHeaders
+from app.services import Services
+from app.settings import Settings
+from app.templating import HTMX, STATIC, Templates, VersionedFiles
+
+DESCRIPTION = """
+GPT-2 with every number clickable, for programs. A run is named by `model`, `text`, `target` and `bos`; a number in it
+by its address, such as `blocks.0.attn.pattern[0,3,1]`, `logits[3,17]`, `loss` or `calc(logits[3,17]-logits[3,5])`.
+Indices count from 0. Position t predicts token t+1. Errors are `{"error": {"code", "message", "hint", "part"}}`.
+"""
+
+
+def create_app(settings: Settings | None = None) -> FastAPI:
+    """The whole app. Raises a ReaderError where the settings name a model that is not there."""
+    settings = settings or Settings()
+    models = ModelStore(settings)
+    services = Services(settings, models, RunStore(models, settings), Templates())
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        await services.runs.in_thread(lambda: models.get(""))
+        yield
+
+    app = FastAPI(
+        title="Every Number",
+        version="1",
+        description=DESCRIPTION,
+        openapi_url="/api/v1/openapi.json",
+        docs_url=None,  # these pages would load scripts from another host
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    app.state.services = services
+    app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=6)
+    app.add_middleware(SecurityHeaders)
+    add_handlers(app)
+    for router in (home.router, explore.router, about.router, api.router):
+        app.include_router(router)
+    app.add_api_route("/healthz", healthy, methods=["GET", "HEAD"], include_in_schema=False)
+    app.mount("/static/htmx", VersionedFiles(packages=[HTMX]), name="htmx")
+    app.mount("/static", VersionedFiles(directory=STATIC), name="static")
+    return app
+
+
+async def healthy() -> Response:
+    """For whoever watches over the server."""
+    return PlainTextResponse("ok\n", headers={"Cache-Control": "no-store"})

@@ -1,0 +1,99 @@
+"""The explorer: a sentence, the map of the model, the values of one site, and why one number is what it is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fastapi import APIRouter, Request
+from starlette.datastructures import Headers
+from starlette.responses import HTMLResponse, Response
+
+from app.params import Held, PageState
+from app.present.sentence import heading, sentence_view, writable
+from app.services import Services
+from app.urls import State
+from model import Run
+from model.address import Calc, parse
+from model.errors import AddressError
+from model.expression import number
+
+# PLACEHOLDERS
+try:
+    from app.present.map import map_view
+except ImportError:
+    map_view = lambda run, state: None
+try:
+    from app.present.values import values_view
+except ImportError:
+    values_view = lambda run, state: None
+try:
+    from app.present.why import why_view
+except ImportError:
+    why_view = lambda run, state: None
+# END
+
+router = APIRouter(include_in_schema=False)
+
+ZONES = ("zones", "values", "why")
+
+# The same URL answers a page or a part of it, and is asked for anew each time.
+HEADERS = {"Vary": "HX-Request, HX-Target, HX-History-Restore-Request", "Cache-Control": "no-cache"}
+
+
+@router.api_route("/explore", methods=["GET", "HEAD"])
+async def explore(request: Request, state: PageState, held: Held) -> Response:
+    """The page, or the zone that HTMX asks for."""
+    zone = requested_zone(request.headers)
+    html = await held.runs.use(state, lambda run: render(held, run, state, zone))
+    return HTMLResponse(html, headers=HEADERS)
+
+
+def requested_zone(headers: Headers) -> str:
+    """The id of the part that is to be replaced; "" for the whole page."""
+    if "HX-Request" not in headers or "HX-History-Restore-Request" in headers:
+        return ""
+    target = headers.get("HX-Target", "")
+    return target if target in ZONES else ""
+
+
+def render(held: Services, run: Run, asked: State, zone: str) -> str:
+    """HTML of one zone or of the page."""
+    state = selected(run, asked)
+    context = {
+        "state": state,
+        "run": run,
+        "model": run.model,
+        "models": held.models,
+        "title": heading(run, state.at),
+        "fragment": bool(zone),
+    }
+    if zone in ("", "zones"):
+        context |= {"sentence": sentence_view(run, state), "map": map_view(run, state)}
+    if zone in ("", "zones", "values"):
+        context["values"] = values_view(run, state)
+    if zone in ("", "zones", "why"):
+        context["why"] = why_view(run, state)
+    if not zone:
+        context["target_field"] = writable(run.model, run.target) if asked.target else ""
+    return held.templates.render(f"parts/_{zone}.html" if zone else "pages/explore.html", **context)
+
+
+def selected(run: Run, state: State) -> State:
+    """The state with its address and trail checked and spelled in one way; the default address where none is given."""
+    at = checked(run, state.at) if state.at else f"probs[{run.n_pos - 1},{run.target}]"
+    try:
+        trail = tuple(checked(run, address) for address in state.trail)
+    except AddressError as error:
+        error.part = "trail"
+        raise
+    return replace(state, at=at, trail=trail)
+
+
+def checked(run: Run, at: str) -> str:
+    """The address in its usual spelling. Raises AddressError where it names nothing in this run."""
+    parsed = parse(at)
+    if isinstance(parsed, Calc):
+        number(run, parsed)
+    else:
+        run.check(parsed)
+    return str(parsed)

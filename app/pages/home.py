@@ -1,0 +1,60 @@
+"""The first page: what this is, a sentence to try, a number to click."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fastapi import APIRouter, Request
+from starlette.responses import HTMLResponse, Response
+
+from app.params import Held
+from app.present.sentence import sentence_view
+from app.services import Services
+from app.urls import DEFAULT_TEXT, State
+from model import Run
+
+router = APIRouter(include_in_schema=False)
+
+
+@dataclass(frozen=True)
+class Example:
+    """A sentence and what there is to see in it."""
+
+    text: str
+    shows: str
+
+
+EXAMPLES = (
+    Example(DEFAULT_TEXT, "Who gets the drink? A head finds the name that has not given."),
+    Example("The keys to the old house", "One key or many? The verb must agree across the words between."),
+    Example("(the red {big [small", "Which bracket closes first?"),
+    Example("tree lamp river stone cup tree lamp river stone", "Seen before: a head looks at what followed last time."),
+    Example("Once upon a time, there was a little", "How stories begin."),
+    Example("The capital of France is", "A fact, kept in the weights."),
+)
+
+
+@router.api_route("/", methods=["GET", "HEAD"])
+async def home(request: Request, held: Held) -> Response:
+    """The page, with the example sentence's real numbers."""
+    state = State(text=held.models.entry("").text)
+    html = await held.runs.use(state, lambda run: render(held, run, state))
+    return HTMLResponse(html, headers={"Cache-Control": "no-cache"})
+
+
+def render(held: Services, run: Run, state: State) -> str:
+    entry = held.models.entry("")
+    here = State(text=entry.text, at=f"probs[{run.n_pos - 1},{run.target}]")
+    examples = [(example, State(text=example.text).url()) for example in EXAMPLES if not entry.is_closed]
+    return held.templates.render(
+        "pages/home.html",
+        state=state,
+        models=held.models,
+        model=run.model,
+        run=run,
+        sentence=sentence_view(run, here),
+        examples=examples,
+        toy_url=State(model="toy", text=held.models.entry("toy").text).url(),
+        target_field="",
+        wrong="",
+    )

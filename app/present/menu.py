@@ -1,0 +1,29 @@
+"""The menu of models: where each choice leads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.models import Entry, ModelStore
+from app.urls import State
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One model in the menu."""
+
+    entry: Entry
+    url: str
+    is_current: bool
+
+
+def menu(models: ModelStore, state: State) -> list[Choice]:
+    """Every model, with the reader's own text where the model's vocabulary can hold it."""
+    current = models.entry(state.model)
+    return [Choice(entry, _state(models, entry, current, state).url(), entry.name == current.name) for entry in models]
+
+
+def _state(models: ModelStore, entry: Entry, current: Entry, state: State) -> State:
+    keeps_text = entry.name == current.name or not (entry.is_closed or current.is_closed)
+    name = "" if entry.name == models.default else entry.name
+    return State(model=name, text=state.text if keeps_text else entry.text, bos=state.bos)

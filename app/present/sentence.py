@@ -1,0 +1,144 @@
+"""The sentence section: tokens with their places and bytes, what is predicted, the likeliest next tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from app.present import numbers
+from app.present.tokens import token_html, token_text
+from app.urls import Cells, State
+from model import LanguageModel, Run
+from model.address import Address, Calc, parse
+
+GUESSES = 5
+
+# Axes that are positions, and what a position on them is called beside its token.
+ROLES = {"pos": "", "query": "query", "key": "key"}
+
+
+@dataclass(frozen=True)
+class Token:
+    """One token of the sentence; `link` selects it."""
+
+    position: int
+    link: Markup
+    shown: Markup
+    id: int
+    bytes: str
+
+
+@dataclass(frozen=True)
+class Guess:
+    """One likely next token: `width` is its bar in percent, `number` its probability as a link."""
+
+    shown: Markup
+    name: str
+    width: float
+    number: Markup
+    target_url: str
+    is_target: bool
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """All that the section shows. `rest` is the probability of all tokens that are not listed, as a link."""
+
+    tokens: tuple[Token, ...]
+    last: Token
+    target: Markup
+    target_is_own: bool
+    is_sequence: bool
+    loss: Markup
+    guesses: tuple[Guess, ...]
+    n_rest: int
+    rest: Markup
+    own_url: str
+    sequence_url: str
+
+
+def sentence_view(run: Run, state: State) -> Sentence:
+    """`state.at` is the selected address: its positions are marked among the tokens."""
+    cells = Cells(state)
+    tokenizer, last = run.model.tokenizer, run.n_pos - 1
+    tokens = tuple(token_views(run, cells, roles(run, state.at)))
+    top = run.top(GUESSES)
+    rest = 1.0 - sum(p for _, p in top)
+    closed = "calc(1" + "".join(f"-probs[{last},{v}]" for v, _ in top) + ")"
+    return Sentence(
+        tokens=tokens,
+        last=tokens[-1],
+        target=token_html(tokenizer, run.target),
+        target_is_own=run.target_is_own,
+        is_sequence=run.is_sequence,
+        loss=cells.number("loss", numbers.value(float(run.tensor("loss"))), css="num live"),
+        guesses=tuple(guess_views(run, state, cells, top)),
+        n_rest=run.model.config.d_vocab - len(top),
+        rest=cells.number(closed, numbers.percent(max(rest, 0.0))),
+        own_url=state.aim("").url(),
+        sequence_url=state.aim("sequence").url(),
+    )
+
+
+def token_views(run: Run, cells: Cells, marked: dict[int, str]) -> list[Token]:
+    tokenizer = run.model.tokenizer
+    found = []
+    for t, token in enumerate(run.tokens):
+        shown = token_html(tokenizer, token)
+        role = f'<span class="role">{marked[t]}</span>' if marked.get(t) else ""
+        link = cells.link(
+            f"tokens[{t}]",
+            Markup(f'<span class="i">{t}{role}</span>{shown}'),
+            css="token",
+            current=t in marked,
+            attributes=f' title="position {t}, token {token}"',
+        )
+        found.append(Token(t, link, shown, token, tokenizer.bytes(token).hex(" ").upper()))
+    return found
+
+
+def guess_views(run: Run, state: State, cells: Cells, top: list[tuple[int, float]]) -> list[Guess]:
+    model = run.model
+    return [
+        Guess(
+            shown=token_html(model.tokenizer, token),
+            name=token_text(model.tokenizer, token) if token < model.tokenizer.n_vocab else str(token),
+            width=round(100 * p, 2),
+            number=cells.number(f"probs[{run.n_pos - 1},{token}]", numbers.percent(p)),
+            target_url=state.aim(writable(model, token)).url(),
+            is_target=not run.is_sequence and token == run.target,
+        )
+        for token, p in top
+    ]
+
+
+def writable(model: LanguageModel, token: int) -> str:
+    """How to write a token in the target field, which holds one line: by its id where its text has a line end."""
+    if token >= model.tokenizer.n_vocab:
+        return f"id:{token}"
+    name = model.target_name(token)
+    return name if name.isprintable() else f"id:{token}"
+
+
+def roles(run: Run, at: str) -> dict[int, str]:
+    """Positions that the selected address names, and as what: query, key, or just the position."""
+    parsed = parse(at)
+    if isinstance(parsed, Calc):
+        return {}
+    found: dict[int, str] = {}
+    axes = run.model.graph[parsed.site].axes
+    for axis, index in zip(axes, parsed.index, strict=False):
+        if axis in ROLES and isinstance(index, int):
+            found[index] = " ".join(filter(None, (found.get(index, ""), ROLES[axis])))
+    return found
+
+
+def heading(run: Run, at: str) -> str:
+    """What is selected, in plain text, for the page's title."""
+    parsed = parse(at)
+    if isinstance(parsed, Address) and not run.check(parsed).is_single:
+        return f"{run.model.graph[parsed.site].title}: {parsed}"
+    value = float(run.values(parsed))
+    shown = at if len(at) <= 60 else at[:57] + "…"
+    return f"{shown} = {numbers.value(value)}"
