@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
+from typing import Any, TypeVar
 
+import pytest
 import torch
 
 from model.config import Config
@@ -19,6 +22,16 @@ SHAPES = {
     "one head": (Config(n_layer=1, n_head=1, d_model=8, d_mlp=24, d_vocab=270, n_ctx=24), 20.0),
 }
 GPT2_SMALL = Config(n_layer=12, n_head=12, d_model=768, d_mlp=3072, d_vocab=50257, n_ctx=1024)
+
+
+E = TypeVar("E", bound=Exception)
+
+
+def error_of(kind: type[E], call: Callable[..., Any], *arguments: Any) -> E:
+    """The error of this kind that the call must raise."""
+    with pytest.raises(kind) as caught:
+        call(*arguments)
+    return caught.value
 
 
 def random_network(config: Config, scale: float = 1.0, seed: int = 0) -> GPT2:

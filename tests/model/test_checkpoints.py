@@ -11,7 +11,7 @@ from model.checkpoints import load_network, read_checkpoint, read_config, save_n
 from model.errors import CheckpointError, UnknownModel
 from model.loading import load
 from model.toy import save_toy
-from tests.model.models import SHAPES, random_network
+from tests.model.models import SHAPES, error_of, random_network
 
 CONFIG = SHAPES["small"][0]
 
@@ -83,7 +83,7 @@ def test_a_broken_file_is_named(checkpoint: Path) -> None:
 
 def test_pickles_are_not_read(checkpoint: Path) -> None:
     (checkpoint / "model.safetensors").rename(checkpoint / "pytorch_model.bin")
-    assert "Only safetensors" in pytest.raises(CheckpointError, load_network, checkpoint, CONFIG).value.hint
+    assert "Only safetensors" in error_of(CheckpointError, load_network, checkpoint, CONFIG).hint
 
 
 @pytest.mark.parametrize(
@@ -101,14 +101,14 @@ def test_pickles_are_not_read(checkpoint: Path) -> None:
 def test_a_config_that_means_another_network_is_refused(change: dict[str, object], names: str, tmp_path: Path) -> None:
     config = {k: v for k, v in (CONFIG.to_hf(0) | change).items() if v is not None}
     (tmp_path / "config.json").write_text(json.dumps(config))
-    assert names in pytest.raises(CheckpointError, read_config, tmp_path).value.message
+    assert names in error_of(CheckpointError, read_config, tmp_path).message
 
 
 def test_a_vocabulary_larger_than_the_config_is_refused(tmp_path: Path) -> None:
     save_toy(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps(config | {"vocab_size": 7}))
-    assert "8 tokens" in pytest.raises(CheckpointError, read_checkpoint, tmp_path).value.message
+    assert "8 tokens" in error_of(CheckpointError, read_checkpoint, tmp_path).message
 
 
 def test_half_precision_is_loaded_as_float32(tmp_path: Path) -> None:
@@ -120,5 +120,5 @@ def test_half_precision_is_loaded_as_float32(tmp_path: Path) -> None:
 
 
 def test_an_unknown_model_is_named() -> None:
-    error = pytest.raises(UnknownModel, load, "gpt-9").value
+    error = error_of(UnknownModel, load, "gpt-9")
     assert "gpt-9" in error.message and "embedded" in error.hint

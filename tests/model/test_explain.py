@@ -14,7 +14,7 @@ from model.errors import AddressError, ReaderError
 from model.explain import FLOOR, TOLERANCE, Explanation
 from model.loading import load
 from model.run import Run
-from tests.model.models import SHAPES, random_model
+from tests.model.models import SHAPES, error_of, random_model
 
 TEXTS = {"toy": "the cat sat on", "embedded": "When Mary and John went to the store, John gave a drink to"}
 NAMES = ["toy", "embedded", *SHAPES]
@@ -225,7 +225,7 @@ def test_the_worked_dot_product() -> None:
     ],
 )
 def test_what_is_not_there_is_named(at: str, says: str) -> None:
-    error = pytest.raises(AddressError, run_of("toy").explain, at).value
+    error = error_of(AddressError, run_of("toy").explain, at)
     assert says in error.message
     assert error.message and (error.hint or "calc" in at)
 
