@@ -11,7 +11,7 @@ import numpy as np
 from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
-from app.present.numbers import MINUS, value
+from app.present.numbers import MINUS
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
@@ -57,6 +57,13 @@ def tick_text(x: float) -> str:
     if 1e-4 <= abs(x) < 1e5:
         return f"{x:.5f}".rstrip("0").rstrip(".").replace("-", MINUS)
     return f"{x:.0e}".replace("e+0", "e").replace("e-0", "e-").replace("e+", "e").replace("-", MINUS)
+
+
+def brief(x: float) -> str:
+    """A number in three figures: 4.04, 0.0388, 1200."""
+    if x == 0 or 1e-3 <= abs(x) < 1e5:
+        return f"{float(f'{x:.3g}'):.6g}".replace("-", MINUS)
+    return tick_text(x)
 
 
 def decimate(values: Floats, most: int = POINTS) -> Ints:
@@ -133,7 +140,7 @@ def running_total(products: Floats, listed: Listed, label: str) -> Markup:
     if together:
         low, high = min(low, smallest), max(high, largest)
     line_bottom = 158.0 if together else 100.0
-    x = Scale(0, len(finite), 40, 348)
+    x = Scale(0, len(finite), 40, 344)
     y = Scale(low, high or low + 1, line_bottom, 8)
     bars_y = y if together else Scale(smallest, largest, 162, 114)
     parts = [_ticks(y, x), _bars(finite, listed, x, bars_y), _line(totals, x, y)]
@@ -185,7 +192,7 @@ def _line(totals: Floats, x: Scale, y: Scale) -> str:
 def _end(total: float, x: Scale, y: Scale) -> str:
     return (
         f'<circle class="end" cx="{x.stop:g}" cy="{y(total):.1f}" r="3.5"/>'
-        f'<text class="end" x="{x.stop + 7:g}" y="{y(total) + 4:.1f}">{value(total, 2)}</text>'
+        f'<text class="end" x="{x.stop + 7:g}" y="{y(total) + 4:.1f}">{brief(total)}</text>'
     )
 
 
@@ -208,9 +215,12 @@ def _marks(listed: Listed, n: int, x: Scale) -> str:
 
 
 def curve(
-    f: Callable[[float], float], at: float, low: float, high: float, *, label: str, input_name: str, output_name: str
+    f: Callable[[float], float], at: float, low: float, high: float, *, label: str, says: str, side: str = "left"
 ) -> Markup:
-    """A function from `low` to `high` (widened to hold `at`), the point (at, f(at)) marked with its two numbers."""
+    """A function from `low` to `high` (widened to hold `at`), the point (at, f(at)) marked.
+
+    `says` stands in the corner on `side`, where the curve leaves room.
+    """
     low, high = min(low, at), max(high, at)
     xs = np.linspace(low, high, 81)
     ys = [f(float(x)) for x in xs]
@@ -218,15 +228,13 @@ def curve(
     y = Scale(min(*ys, 0.0), max(*ys, 0.0), 118, 14)
     d = "M" + "L".join(point(x(float(a)), y(b)) for a, b in zip(xs, ys, strict=True))
     here = f(at)
-    side = ("start", 8) if x(at) < 230 else ("end", -8)
-    raised = y(here) - 8 if y(here) > 30 else y(here) + 16
+    corner, anchor = (x.start + 10, "start") if side == "left" else (x.stop, "end")
     bottom = y.start
     inside = (
         f"{_ticks(y, x, most=3)}{_feet(x, bottom)}"
         f'<path class="guide" d="M{x(at):.1f} {bottom:.1f}V{y(here):.1f}H{x.start:g}"/><path class="total" d="{d}"/>'
         f'<circle class="end" cx="{x(at):.1f}" cy="{y(here):.1f}" r="4"/>'
-        f'<text class="end" x="{x(at) + side[1]:.1f}" y="{raised:.1f}" text-anchor="{side[0]}">'
-        f"{escape(input_name)} {value(at, 2)} → {escape(output_name)} {value(here, 3)}</text>"
+        f'<text class="end" x="{corner:g}" y="24" text-anchor="{anchor}">{escape(says)}</text>'
     )
     return drawing(inside, 150, label)
 

@@ -71,9 +71,10 @@ def number(x: float, digits: int = 3) -> str:
         return str(int(x))
     mantissa, exponent = f"{x:.{digits - 1}e}".split("e")
     power = int(exponent)
-    if -5 <= power < 6:
+    if -4 <= power < 6:
         return f"{x:.{max(digits - 1 - power, 0)}f}"
-    return rf"{mantissa}\times 10^{{{power}}}"
+    front = mantissa.rstrip("0").rstrip(".")
+    return rf"10^{{{power}}}" if front == "1" else rf"{front}\times 10^{{{power}}}"
 
 
 def result(x: float) -> str:

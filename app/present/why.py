@@ -16,7 +16,7 @@ from app.present.charts import Ints
 from app.present.tokens import sentence_html
 from app.present.why_check import Check, check
 from app.present.why_links import FORM, PATH, Links
-from app.present.why_pictures import Picture, picture
+from app.present.why_pictures import Picture, TokenCard, picture
 from app.present.why_terms import PAGE, Table, listed, term_order, terms_table
 from app.urls import State
 from model.address import Address, Calc, parse
@@ -142,6 +142,7 @@ def _number(run: Run, state: State, links: Links, node: Node | None, at: tuple[i
     rule = node.op.forward(run, at) if node else expression_rule(run, calc)  # type: ignore[arg-type]
     shows_terms = e.combine != "given" and e.n_terms > 0
     readers = e.used_by[:MOST_READERS]
+    shown = picture(run, e, node.op, at, links) if node else None
     return WhyView(
         title=node.title if node else "An expression",
         address=e.address,
@@ -151,7 +152,7 @@ def _number(run: Run, state: State, links: Links, node: Node | None, at: tuple[i
         formula=formulas.table(formulas.lines(e, calc.tree if calc else None)),
         hidden=_hidden(links),
         value=numbers.value(e.value),
-        picture=picture(run, e, node.op, at, links) if node else None,
+        picture=shown,
         figure=_figure(e, order),
         steps=tuple(_step(step.latex, step.value, step.address, links) for step in e.steps),
         table=terms_table(run, e, node.op if node else None, links, order) if shows_terms else None,
@@ -164,7 +165,7 @@ def _number(run: Run, state: State, links: Links, node: Node | None, at: tuple[i
         made_from=_made_from(run, rule, e, links),
         used_by=tuple(_linked(run, reader, e.address, links) for reader in readers),
         more_readers=len(e.used_by) - len(readers),
-        notes=e.notes,
+        notes=e.notes[:1] if isinstance(shown, TokenCard) else e.notes,
     )
 
 

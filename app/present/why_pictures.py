@@ -33,6 +33,14 @@ if TYPE_CHECKING:
 
 MOST_TOKENS = 24
 
+# Op -> the function's name, the function, from where to where it is drawn, and how its value at a number is said.
+CURVES: dict[type[Op], tuple[str, Callable[[float], float], float, float, str]] = {
+    Relu: ("ReLU", lambda x: max(0.0, x), -3.0, 3.0, "ReLU({})"),
+    Gelu: ("GELU", gelu_tanh, -4.0, 3.0, "GELU({})"),
+    Exponential: ("e to the power of score − max", math.exp, -5.0, 0.0, "e to the {}"),
+    TokenLoss: ("−log p", minus_log, 0.01, 1.0, "−log {}"),
+}
+
 
 @dataclass(frozen=True)
 class TokenRow:
@@ -224,17 +232,14 @@ def _last_index(address: str) -> str:
 def _curve(run: Run, e: Explanation, op: Op) -> Drawing:
     """The function with this number's point on it."""
     x = float(e.products.sum())
-    name, f, low, high, names = {
-        Relu: ("ReLU", lambda v: max(0.0, v), -3.0, 3.0, ("in", "out")),
-        Gelu: ("GELU", gelu_tanh, -4.0, 3.0, ("in", "out")),
-        Exponential: ("e to the power of x", math.exp, -5.0, 0.0, ("score − max", "e^")),
-        TokenLoss: ("−log p", minus_log, 0.01, 1.0, ("p", "loss")),
-    }[type(op)]
+    name, f, low, high, said = CURVES[type(op)]
     if isinstance(op, TokenLoss) and not 0 < x <= 1:
         low, high, x = 0.01, 1.0, math.exp(-e.value)
     label = f"The curve of {name}; here it turns {numbers.value(x)} into {numbers.value(e.value)}."
-    chart = charts.curve(f, x, low, high, label=label, input_name=names[0], output_name=names[1])
-    return Drawing(Markup(f"{name}, and where this number lies on it"), chart)
+    says = f"{said.format(numbers.value(x, 3))} = {numbers.value(e.value, 3)}"
+    side = "right" if isinstance(op, TokenLoss) else "left"
+    chart = charts.curve(f, x, low, high, label=label, says=says, side=side)
+    return Drawing(Markup("{}, and where this number lies on it").format(name), chart)
 
 
 # -- LayerNorm

@@ -99,6 +99,8 @@ class SumTable:
         self.width = max((len(term.factors) for term in e.terms), default=0)
         self.bare = all(len(term.factors) == 1 for term in e.terms)  # a product of one factor is that factor
         self.shows_totals = e.combine == "sum" and e.n_terms > 2
+        self.shows_bars = e.n_terms > 1 and (e.combine != "quotient" or any(term.place for term in e.terms))
+        self.columns = [] if self.bare else [n for n in range(self.width) if not self._common_constant(n)]
         running = np.cumsum(e.products[order]) if self.shows_totals else np.empty(0)
         self.running: Floats = running[e.offset : e.offset + len(e.terms)]
         self.others = e.n_terms - len(e.terms)
@@ -115,16 +117,21 @@ class SumTable:
             return e.rest
         return float(e.products[1:].sum()) - sum(term.product for term in e.terms if term.index > 0)
 
+    def _common_constant(self, n: int) -> str:
+        """The constant that every listed term has as its n-th factor, if there is one: the heading can say it."""
+        names = {term.factors[n].constant if n < len(term.factors) else None for term in self.terms}
+        return (names.pop() or "") if len(names) == 1 else ""
+
     def table(self) -> Table:
-        factors = [] if self.bare else list(range(self.width))
-        heads = [Head(self._first_head(), "name"), *map(self._factor_head, factors)]
-        heads += [Head("", "bar"), Head(self._product_head())]
+        heads = [Head(self._first_head(), "name"), *map(self._factor_head, self.columns)]
+        heads += [Head("", "bar")] if self.shows_bars else []
+        heads += [Head(self._product_head())]
         heads += [Head("running total")] if self.shows_totals else []
-        rows = self._rows(factors)
+        rows = self._rows()
         if self.others:
-            rows.append(self._others_row(len(factors)))
-        if self.e.n_terms > 1 and self.e.combine in ("sum", "quotient"):
-            rows.append(self._total_row(len(factors)))
+            rows.append(self._others_row())
+        if self.e.n_terms > (2 if self.e.combine == "quotient" else 1) and self.e.combine in ("sum", "quotient"):
+            rows.append(self._total_row())
         caption = f"{numbers.count(len(self.terms))} of {numbers.count(self.e.n_terms)} terms"
         return Table(tuple(heads), tuple(rows), caption, narrow=len(heads) > 5)
 
@@ -141,9 +148,11 @@ class SumTable:
             return Head("constant")
         return Head(why_names.column(self.run, factor.address), title=factor.address)
 
-    def _product_head(self) -> str:
+    def _product_head(self) -> str | Markup:
         if not self.bare:
-            return "product"
+            constants = [c for n in range(self.width) if (c := self._common_constant(n))]
+            shown = Markup(", ").join(formulas.mathml(rf"\times {c}") for c in constants)
+            return Markup("product, {}").format(shown) if constants else "product"
         if self.e.combine == "quotient":
             return "value"
         first = self.terms[0].factors[0].address if self.terms else None
@@ -152,10 +161,11 @@ class SumTable:
 
     # rows
 
-    def _rows(self, factors: list[int]) -> list[Row]:
+    def _rows(self) -> list[Row]:
         cells = [[self._name(term) for term in self.terms]]
-        cells += [self._factor_column(n) for n in factors]
-        cells.append([charts.signed_bar(term.product, self.bar) for term in self.terms])
+        cells += [self._factor_column(n) for n in self.columns]
+        if self.shows_bars:
+            cells.append([charts.signed_bar(term.product, self.bar) for term in self.terms])
         products = column_text([term.product for term in self.terms])
         cells.append([self._product(term, shown) for term, shown in zip(self.terms, products, strict=True)])
         if self.shows_totals:
@@ -194,24 +204,25 @@ class SumTable:
 
     # what is not listed, and all together
 
-    def _others_row(self, factors: int) -> Row:
-        before = self.e.offset
-        where = f", {numbers.count(before)} of them before these" if before else ""
-        name = Markup(f"the other {numbers.count(self.others)} terms{where}")
-        bar = charts.signed_bar(self.rest, self.bar) if abs(self.rest) <= self.bar else Markup("")
-        shown = column_text([self.rest, *(term.product for term in self.terms)])[0]
-        cells = (name, *[Markup("")] * factors, bar, escape(shown))
-        return Row(cells + (Markup(""),) * self.shows_totals, "rest")
+    def _summary(self, name: str, product: float | None, total: float | None, css: str) -> Row:
+        """A row under the terms: a name, nothing for the factors, and the sums that it has."""
+        listed = [term.product for term in self.terms]
+        cells = [escape(name), *[Markup("")] * len(self.columns)]
+        if self.shows_bars:
+            fits = css == "rest" and product is not None and abs(product) <= self.bar
+            cells.append(charts.signed_bar(product or 0.0, self.bar) if fits else Markup(""))
+        sums = [product, total] if self.shows_totals else [product if product is not None else total]
+        cells += [Markup("") if x is None else escape(column_text([x, *listed])[0]) for x in sums]
+        return Row(tuple(cells), css)
 
-    def _total_row(self, factors: int) -> Row:
-        e = self.e
-        if e.combine == "quotient":
-            name, x = "sum below the line", float(e.products[1:].sum())
-        else:
-            name, x = f"all {numbers.count(e.n_terms)} terms", e.total
-        shown = column_text([x, *(term.product for term in self.terms)])[0]
-        numbers_cells = (Markup(""), escape(shown)) if self.shows_totals else (escape(shown),)
-        return Row((escape(name), *[Markup("")] * factors, Markup(""), *numbers_cells), "total")
+    def _others_row(self) -> Row:
+        before = f", {numbers.count(self.e.offset)} of them before these" if self.e.offset else ""
+        return self._summary(f"the other {numbers.count(self.others)} terms{before}", self.rest, None, "rest")
+
+    def _total_row(self) -> Row:
+        if self.e.combine == "quotient":
+            return self._summary("sum below the line", float(self.e.products[1:].sum()), None, "total")
+        return self._summary(f"all {numbers.count(self.e.n_terms)} terms", None, self.e.total, "total")
 
 
 def product_address(term: Term) -> str | None:
@@ -245,7 +256,8 @@ class SoftmaxTable:
         self.site = e.site.rpartition(".")[0]
         self.axis = "d_vocab" if self.over_vocabulary else "key"
         self.total = float(e.products[1:].sum())
-        self.places = [self.own, *(term.place[0][1] for term in e.terms if term.place)]
+        listed = [term.place[0][1] for term in e.terms if term.place]
+        self.places = listed if self.own in listed else [self.own, *listed]
         self.exps = e.products[1:][self.places]
 
     def address(self, which: str, n: int) -> str:
@@ -293,7 +305,7 @@ class SoftmaxTable:
                 charts.share_bar(share, 48),
                 self._link("after", n, numbers.percent(values["after"][k])),
             )
-            rows.append(Row(cells, "here" if k == 0 else ""))
+            rows.append(Row(cells, "here" if n == self.own else ""))
         return rows
 
     def _value(self, which: str, n: int) -> float:

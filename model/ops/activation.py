@@ -32,8 +32,8 @@ class Gelu(Op):
     name = "gelu"
     function = Function("gelu_tanh", r"\mathrm{{GELU}}({})", of_sum(gelu_tanh))
     right = (
-        r"\tfrac{{1}}{{2}}\,{x}\left(1 + \tanh\left("
-        r"\sqrt{{\tfrac{{2}}{{\pi}}}}\left({x} + 0.044715\,{x}^3\right)\right)\right)"
+        r"\mathrm{{GELU}}({u}) = "
+        r"\tfrac{{1}}{{2}}\,u\left(1 + \tanh\left(\sqrt{{2/\pi}}\,(u + 0.044715\,u^3)\right)\right)"
     )
 
     def __init__(self, mlp: str) -> None:
@@ -41,8 +41,7 @@ class Gelu(Op):
         self.reads = (self.pre,)
 
     def formula(self, run: Run, at: Place) -> str:
-        x = subscript("u", at)
-        return f"{subscript('g', at)} = " + self.right.format(x=x)
+        return f"{subscript('g', at)} = " + self.right.format(u=subscript("u", at))
 
     def plain(self, run: Run, at: Place) -> str:
         return f"Neuron {at[1]} at {{t{at[0]}}}: a clear match passes almost whole, a mismatch is pressed towards zero."
@@ -53,10 +52,10 @@ class Gelu(Op):
         u = ROOT * (x + CUBE * x**3)
         written = f"{ROOT!r}*({where}+{CUBE}*{where}*{where}*{where})"
         steps = (
-            Step(r"w = \sqrt{2/\pi}\,(x + 0.044715\,x^3)", u, f"calc({written})"),
+            Step(r"w = \sqrt{2/\pi}\,(u + 0.044715\,u^3)", u, f"calc({written})"),
             Step(r"\tfrac{1}{2}(1 + \tanh w)", gate(x), f"calc(1/(1+exp(-2*({written}))))"),
         )
-        return Rule("function", (Group((pre,), label="x"),), function=self.function, steps=steps)
+        return Rule("function", (Group((pre,), label="u"),), function=self.function, steps=steps)
 
     def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:
         return [at]
@@ -67,10 +66,10 @@ class Relu(Gelu):
 
     name = "relu"
     function = Function("relu", r"\max(0,\ {})", of_sum(lambda x: max(0.0, x)))
-    right = r"\max(0,\ {x})"
+    right = r"\max(0,\ {u})"
 
     def plain(self, run: Run, at: Place) -> str:
         return f"Neuron {at[1]} at {{t{at[0]}}}: a match passes unchanged, anything below zero becomes 0."
 
     def forward(self, run: Run, at: Place) -> Rule:
-        return Rule("function", (Group((Ref(self.pre, at),), label="x"),), function=self.function)
+        return Rule("function", (Group((Ref(self.pre, at),), label="u"),), function=self.function)
