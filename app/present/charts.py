@@ -18,6 +18,7 @@ Ints = NDArray[np.intp]
 
 POINTS = 300  # the most points of a curve
 STEPS = 150  # up to this many terms a running total is drawn as the steps it is
+BARS = 128  # the most bars; of more terms, neighbours share one that shows their extremes
 WIDTH = 400
 
 
@@ -163,20 +164,27 @@ def _ticks(y: Scale, x: Scale, most: int = 4) -> str:
 
 def _bars(products: Floats, listed: Listed, x: Scale, y: Scale) -> str:
     """One path for each of: positive and negative, listed and not. Many terms share a bar: their extremes are drawn."""
-    n = len(products)
-    edges = np.linspace(0, n, min(n, STEPS) + 1).astype(np.intp)
     paths = {"up": "", "down": "", "up faint": "", "down faint": ""}
-    for start, stop in pairwise(edges.tolist()):
+    for start, stop in stretches(len(products)):
         faint = "" if start < listed.stop and stop > listed.start else " faint"
-        left, right = x(start), x(stop)
-        gap = 0.14 * (right - left) if n <= STEPS else 0.0
         for css, extreme in (("up", products[start:stop].max()), ("down", products[start:stop].min())):
-            if (extreme > 0) if css == "up" else (extreme < 0):
-                height = y(float(extreme)) - y(0)
-                paths[css + faint] += (
-                    f"M{left + gap:.1f} {y(0):.1f}v{height:.1f}h{right - left - 2 * gap:.1f}v{-height:.1f}z"
-                )
-    return "".join(f'<path class="{css}" d="{d}"/>' for css, d in paths.items() if d)
+            paths[css + faint] += _bar(float(extreme), x(start), x(stop), y) if (extreme > 0) == (css == "up") else ""
+    width = (x.stop - x.start) / min(len(products), BARS) * (0.72 if len(products) <= BARS else 1)
+    return _strokes(paths, width)
+
+
+def stretches(n: int) -> list[tuple[int, int]]:
+    """`n` places as one stretch each, or as BARS stretches of neighbours."""
+    return list(pairwise(np.linspace(0, n, min(n, BARS) + 1).astype(np.intp).tolist()))
+
+
+def _bar(height: float, left: float, right: float, y: Scale) -> str:
+    """A bar from zero as a stroke of a path: a third of the bytes of a rectangle."""
+    return f"M{(left + right) / 2:.1f} {y(0):.0f}V{y(height):.1f}" if height else ""
+
+
+def _strokes(paths: dict[str, str], width: float) -> str:
+    return "".join(f'<path class="{css}" stroke-width="{width:.1f}" d="{d}"/>' for css, d in paths.items() if d)
 
 
 def _line(totals: Floats, x: Scale, y: Scale) -> str:
@@ -254,16 +262,14 @@ def strip(row: Floats, mark: int, label: str) -> Markup:
     """Every number of a row as a thin bar up or down, the one at `mark` in the accent."""
     most = float(np.abs(row).max()) or 1.0
     x, y = Scale(0, len(row), 0, WIDTH), Scale(-most, most, 58, 2)
-    up = down = ""
-    edges = np.linspace(0, len(row), min(len(row), POINTS // 2) + 1).astype(np.intp)
-    for start, stop in pairwise(edges.tolist()):
-        high, low = float(row[start:stop].max()), float(row[start:stop].min())
-        box = f"M{x(start):.1f} {y(0):.1f}v{{}}h{x(stop) - x(start):.1f}V{y(0):.1f}z"
-        up += box.format(f"{y(high) - y(0):.1f}") if high > 0 else ""
-        down += box.format(f"{y(low) - y(0):.1f}") if low < 0 else ""
+    paths = {"up": "", "down": ""}
+    for start, stop in stretches(len(row)):
+        paths["up"] += _bar(max(float(row[start:stop].max()), 0.0), x(start), x(stop), y)
+        paths["down"] += _bar(min(float(row[start:stop].min()), 0.0), x(start), x(stop), y)
+    width = WIDTH / min(len(row), BARS) * (0.72 if len(row) <= BARS else 1)
     middle = x(mark + 0.5)
     inside = (
-        f'<path class="up" d="{up}"/><path class="down" d="{down}"/><path class="axis" d="M0 {y(0):.1f}H{WIDTH}"/>'
+        f'{_strokes(paths, width)}<path class="axis" d="M0 {y(0):.1f}H{WIDTH}"/>'
         f'<path class="mark" d="M{middle:.1f} 0V60"/>'
     )
     return drawing(inside, 60, label)

@@ -192,8 +192,8 @@ def _figure(e: Explanation, order: Ints) -> Figure | None:
         f"Running total of {numbers.count(e.n_terms)} terms, {how}: it stays between {low} and {high} "
         f"and ends at {numbers.value(e.total)}."
     )
-    if e.n_terms > charts.STEPS:
-        caption += f". Each bar stands for about {round(e.n_terms / charts.STEPS)} terms and shows their extremes"
+    if e.n_terms > charts.BARS:
+        caption += f". A bar shows the extremes of about {max(round(e.n_terms / charts.BARS), 2)} neighbours"
     return Figure(caption, charts.running_total(e.products[order], window, label))
 
 

@@ -16,7 +16,7 @@ from app.urls import SAFE, State
 
 PATH = "/explore"
 FORM = "follow"
-LONG_FRONT = 260
+LONG_FRONT = 240
 
 
 class Links:

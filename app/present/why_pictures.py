@@ -121,7 +121,7 @@ def picture(run: Run, e: Explanation, op: Op, at: tuple[int, ...], links: Links)
     if isinstance(op, SumProduct):
         return _mixed(run, e, at, links) if op.name == "weighted average" else _by_head(e, links)
     if isinstance(op, (Gelu, Exponential, TokenLoss)):
-        return _curve(run, e, op)
+        return _curve(e, op)
     if isinstance(op, NormOp):
         return _norm(run, op, at, links)
     if isinstance(op, (Lookup, PositionRow)):
@@ -181,7 +181,7 @@ def token_cells(
             cells.append(_gap(n - before - 1))
         inside = token_html(run.model.tokenizer, run.tokens[n]) + Markup("<small>{}</small>").format(shown[n])
         css, at = f"cell {heat(float(values[n]), most)}", address(n)
-        cells.append(links.to(at, inside, css=css, title=f"position {n}: {at}", current=n == current))
+        cells.append(links.to(at, inside, css=css, title=f"position {n}", current=n == current))
         before = n
     return (*cells, _gap(len(values) - 1 - before)) if before < len(values) - 1 else tuple(cells)
 
@@ -229,9 +229,11 @@ def _last_index(address: str) -> str:
 # -- functions
 
 
-def _curve(run: Run, e: Explanation, op: Op) -> Drawing:
+def _curve(e: Explanation, op: Op) -> Drawing | None:
     """The function with this number's point on it."""
     x = float(e.products.sum())
+    if not math.isfinite(x):
+        return None
     name, f, low, high, said = CURVES[type(op)]
     if isinstance(op, TokenLoss) and not 0 < x <= 1:
         low, high, x = 0.01, 1.0, math.exp(-e.value)

@@ -193,14 +193,14 @@ class SumTable:
         address = product_address(term)
         if self.e.op == "lookup" or address is None:
             return escape(shown)
-        return self.links.to(address, shown, title=address)
+        return self.links.to(address, shown, title=address if len(term.factors) == 1 else "")
 
     def _running(self, n: int, shown: str) -> Markup:
         """In index order a running total is a number with an address of its own."""
         if self.e.order != "index" or self.e.site == "calc":
             return escape(shown)
         address = f"calc(partial({self.e.address},0:{self.e.offset + n + 1}))"
-        return self.links.to(address, shown, title=address)
+        return self.links.to(address, shown)
 
     # what is not listed, and all together
 
