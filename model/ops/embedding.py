@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from model.address import Index
-from model.ops.base import IDENTITY, Constant, Group, Op, Place, Ref, Rule, every, subscript
+from model.ops.base import IDENTITY, Constant, Group, Op, Place, Ref, Rule, along, every, grad, subscript
 
 if TYPE_CHECKING:
     from model.run import Run
@@ -53,7 +55,7 @@ class Parameter(Op):
 
     def forward(self, run: Run, at: Place) -> Rule:
         notes = ["A learned weight: set by training, the same in every run."]
-        if self.out == "W_E":
+        if self.out == "W_E" and at[0] < run.model.tokenizer.n_vocab:
             notes.append(f"Row {at[0]} belongs to the token “{run.model.tokenizer.show(at[0])}”.")
         if self.out == "W_pos" and at[0] >= run.n_pos:
             notes.append(f"Row {at[0]} is not used in this run: the text ends at position {run.n_pos - 1}.")
@@ -64,6 +66,7 @@ class Tied(Op):
     """`W_U[i,v]`, the unembedding: another name for `W_E[v,i]`."""
 
     name, out, reads = "tied", "W_U", ("W_E",)
+    passes_on = ()
 
     def derive(self, run: Run) -> Tensor:
         return run.tensor("W_E").T
@@ -77,6 +80,9 @@ class Tied(Op):
     def forward(self, run: Run, at: Place) -> Rule:
         return Rule("sum", (Group((Ref("W_E", at[::-1]),)),))
 
+    def backward(self, run: Run, source: str, at: Place) -> tuple[Group, ...]:
+        return ()  # another name, not a use: what reads W_U is counted as reading W_E
+
     def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:
         return [at[::-1]]
 
@@ -85,6 +91,7 @@ class Lookup(Op):
     """`embed[t,m] = W_E[tokens[t], m]`: the token's id picks a row of the table."""
 
     name, out, reads = "lookup", "embed", ("tokens", "W_E")
+    passes_on = ("W_E",)
 
     def formula(self, run: Run, at: Place) -> str:
         t, m = at
@@ -100,6 +107,22 @@ class Lookup(Op):
         row = Ref("W_E", (run.tokens[t], m))
         terms = Group((Ref("tokens", (t,)), row), label="the row it picks", product=lambda factors: factors[1])
         return Rule("function", (terms,), function=IDENTITY)
+
+    def backward(self, run: Run, source: str, at: Place) -> tuple[Group, ...]:
+        row, m = at
+        t = np.flatnonzero(np.array(run.tokens) == row)
+        return (Group((grad("embed", (t, m)),), len(t), axes=("pos",), places=(t,)),) if len(t) else ()
+
+    def slope(self, source: str) -> str:
+        return r"\sum_{t\,:\,\mathrm{token}_t} " + along("e_t")
+
+    def gradient(self, run: Run, source: str, index: tuple[Index, ...]) -> Tensor:
+        row, m = index
+        slopes = run.gradient("embed")[:, m]
+        if isinstance(row, int):
+            return slopes[run.token_tensor == row].sum(0)
+        rows = torch.zeros(run.model.config.d_vocab, *slopes.shape[1:])
+        return rows.index_add(0, run.token_tensor, slopes)[row]
 
     def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:
         if source == "tokens":
@@ -123,6 +146,17 @@ class PositionRow(Op):
         position = Constant(r"\mathrm{position}", at[0])
         terms = Group((position, Ref("W_pos", at)), label="the row it picks", product=lambda factors: factors[1])
         return Rule("function", (terms,), function=IDENTITY)
+
+    def backward(self, run: Run, source: str, at: Place) -> tuple[Group, ...]:
+        return (Group((grad("pos_embed", at),)),) if at[0] < run.n_pos else ()
+
+    def slope(self, source: str) -> str:
+        return along(r"\mathrm{pos}")
+
+    def gradient(self, run: Run, source: str, index: tuple[Index, ...]) -> Tensor:
+        slopes = run.gradient("pos_embed")
+        unread = run.model.config.n_ctx - run.n_pos
+        return torch.cat([slopes, slopes.new_zeros(unread, slopes.shape[1])])[index]
 
     def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:
         return [at] if at[0] < run.n_pos else []
