@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
 
@@ -36,7 +37,8 @@ def main() -> int:
     try:
         listener = listen(settings.host, settings.port)
     except OSError as error:
-        print(f"Cannot serve on {settings.host} port {settings.port}: {error.strerror}.", file=sys.stderr)
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+        print(f"Cannot serve on {settings.host} port {settings.port}: {reason}.", file=sys.stderr)
         print(f"Choose another port with EVERYNUMBER_PORT={settings.port % 65535 + 1}.", file=sys.stderr)
         return 1
 

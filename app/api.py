@@ -187,7 +187,7 @@ def region(run: Run, at: str, most: int) -> tuple[Address | Calc, list[str], lis
     """The address checked, with its open axes, their starts and sizes. Refuses more numbers than `most`."""
     parsed = parse(at)
     if isinstance(parsed, Calc):
-        return parsed, [], [], list(np.shape(run.values(parsed)))
+        return parsed, [], [], list(run.values(str(parsed)).shape)
     checked = run.check(parsed)
     open_axes = [
         (axis, i.indices(size))
@@ -207,7 +207,7 @@ def region(run: Run, at: str, most: int) -> tuple[Address | Calc, list[str], lis
 
 def values_json(held: Services, run: Run, at: str) -> Response:
     address, axes, starts, _ = region(run, at, held.settings.max_numbers)
-    found = np.asarray(run.values(address))
+    found = np.asarray(run.values(str(address)))
     nested = found.tolist() if np.isfinite(found).all() else spelled(found.tolist())
     body = {"address": str(address), "shape": found.shape, "axes": axes, "starts": starts, "values": nested}
     return Response(
@@ -229,7 +229,7 @@ def spelled(values: Any) -> Any:
 def values_csv(held: Services, run: Run, at: str) -> Response:
     """One line a number: its index on each open axis, then the number with all the digits it has."""
     address, axes, starts, sizes = region(run, at, held.settings.max_numbers)
-    found = np.asarray(run.values(address))
+    found = np.asarray(run.values(str(address)))
     axes = axes or [f"axis_{n}" for n in range(found.ndim)]
     starts = starts or [0] * found.ndim
     places = [axis.ravel() + start for axis, start in zip(np.indices(sizes), starts, strict=True)]
@@ -243,7 +243,7 @@ def values_csv(held: Services, run: Run, at: str) -> Response:
 def values_npy(held: Services, run: Run, at: str) -> Response:
     address, _, _, _ = region(run, at, held.settings.max_file_numbers)
     out = io.BytesIO()
-    np.save(out, np.asarray(run.values(address)), allow_pickle=False)
+    np.save(out, np.asarray(run.values(str(address))), allow_pickle=False)
     return attachment(out.getvalue(), "application/octet-stream", str(address), "npy")
 
 

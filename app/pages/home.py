@@ -27,10 +27,10 @@ class Example:
 EXAMPLES = (
     Example(DEFAULT_TEXT, "Who gets the drink? A head finds the name that has not given."),
     Example("The keys to the old house", "One key or many? The verb must agree across the words between."),
-    Example("(the red {big [small", "Which bracket closes first?"),
-    Example("tree lamp river stone cup tree lamp river stone", "Seen before: a head looks at what followed last time."),
+    Example("( red [ blue { green", "Which bracket closes first?"),
+    Example("Tom Anna Jack Sarah Tom Anna Jack", "Seen before: a head looks at what followed last time."),
     Example("Once upon a time, there was a little", "How stories begin."),
-    Example("The capital of France is", "A fact, kept in the weights."),
+    Example("A young dog is called a", "A fact, kept in the weights."),
 )
 
 

@@ -139,6 +139,6 @@ def heading(run: Run, at: str) -> str:
     parsed = parse(at)
     if isinstance(parsed, Address) and not run.check(parsed).is_single:
         return f"{run.model.graph[parsed.site].title}: {parsed}"
-    value = float(run.values(parsed))
+    value = float(run.values(at))
     shown = at if len(at) <= 60 else at[:57] + "…"
     return f"{shown} = {numbers.value(value)}"

@@ -1,0 +1,42 @@
+"""One app on the shipped models, asked through Starlette's test client."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from fastapi import FastAPI
+from starlette.testclient import TestClient
+
+from app.main import create_app
+from app.settings import Settings
+from model.checkpoints import save_network
+from model.config import Config
+from model.loading import EMBEDDED
+from tests.model.models import random_network
+
+TEXT = "When Mary and John went to the store, John gave a drink to"
+
+
+@pytest.fixture(scope="session")
+def app() -> FastAPI:
+    return create_app(Settings())
+
+
+@pytest.fixture(scope="session")
+def client(app: FastAPI) -> TestClient:
+    """Errors become answers, as a reader meets them."""
+    return TestClient(app, raise_server_exceptions=False)
+
+
+def save_checkpoint(directory: Path, *, n_layer: int = 2, n_head: int = 2, d_model: int = 24, n_ctx: int = 64) -> Path:
+    """A checkpoint with random weights and the embedded model's vocabulary."""
+    directory.mkdir(parents=True)
+    for name in ("vocab.json", "merges.txt"):
+        shutil.copy(EMBEDDED / name, directory)
+    d_vocab = json.loads((EMBEDDED / "config.json").read_text())["vocab_size"]
+    config = Config(n_layer, n_head, d_model, 4 * d_model, d_vocab, n_ctx)
+    save_network(directory, random_network(config, scale=6.0), start_id=0)
+    return directory
