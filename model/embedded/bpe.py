@@ -13,12 +13,15 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from model.embedded import WEIGHTS
-from model.embedded.sentences import sentence
+from model.embedded import words as w
+from model.embedded.sentences import REPEATED_WORDS, sentence
 from model.embedded.stories import load_stories, split_held_out
 from model.tokenizer import START
 
 SIZE = 2304  # tokens, `<|endoftext|>` included
-SENTENCES = 60_000  # generated sentences among the training text, enough to make most of their words one token
+SENTENCES = 60_000  # generated sentences among the training text
+LISTS = 300  # times that every word of the lists is added, so that it becomes one token
+LISTED = REPEATED_WORDS + w.DAYS + w.MONTHS + tuple(w.CAPITALS) + tuple(w.CAPITALS.values())
 
 
 def training_text(stories: list[str], seed: int = 0, sentences: int = SENTENCES) -> Iterator[str]:
@@ -27,6 +30,8 @@ def training_text(stories: list[str], seed: int = 0, sentences: int = SENTENCES)
     rng = random.Random(seed)
     for _ in range(sentences):
         yield sentence(rng)
+    for _ in range(LISTS):
+        yield " " + " ".join(LISTED)
 
 
 def train_bpe(texts: Iterable[str], size: int) -> tuple[dict[str, int], list[tuple[str, str]]]:

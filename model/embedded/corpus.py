@@ -16,13 +16,17 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from model.embedded.sentences import repeating, sentence
+from model.embedded.sentences import repeated, repeating, sentence
 from model.embedded.stories import load_stories, split_held_out
 from model.tokenizer import Tokenizer
 
 SHORT = 48  # length of a row of single sentences
+COPYING = 64  # length of a row of repeated tokens
+COPYING_STEPS = 3000  # for so many steps three of eight batches are such rows
 LOWER_CASE = 0.08  # share of stories and sentences given all in lower case, as readers type
 LATER_START = 0.3  # share of stories that begin at a later paragraph, so that the ends of long ones are read too
+
+Make = Callable[[random.Random], list[int]]  # makes one document's ids
 
 
 @dataclass(frozen=True)
@@ -68,22 +72,39 @@ class Corpus:
     def long_document(self, rng: random.Random) -> list[int]:
         kinds = (self.story, self.passage, self.repeated_words, self.repeated_tokens)
         shares = (0.66 if self.stories else 0.0, 0.18, 0.09, 0.07)
-        make: Callable[[random.Random], list[int]] = rng.choices(kinds, shares)[0]
+        make: Make = rng.choices(kinds, shares)[0]
         return make(rng)
 
-    def row(self, rng: random.Random, length: int) -> list[int]:
-        """`length` ids, documents one after the other, the last one cut."""
-        make = self.sentence if length <= SHORT + 1 else self.long_document
-        row: list[int] = []
-        while len(row) < length:
-            row += make(rng)
-        return row[:length]
+    def copying(self, rng: random.Random) -> list[int]:
+        """Random tokens or words over and over, enough to fill a row of COPYING."""
+        if rng.random() < 0.5:
+            once = rng.choices(range(self.tokenizer.n_vocab), k=rng.randint(4, 31))
+        else:
+            once = self.tokenizer.encode(" " + " ".join(repeated(rng, 4, 31, copies=1)))
+        return [self.tokenizer.start_id, *once * (1 + COPYING // len(once))]
+
+    def rows(self, rng: random.Random, make: Make, length: int, tokens: int) -> Tensor:
+        """[rows, length + 1] ids, documents one after the other, the last of a row cut; `tokens` predicted in all."""
+        rows = []
+        for _ in range(max(1, tokens // length)):
+            row: list[int] = []
+            while len(row) <= length:
+                row += make(rng)
+            rows.append(row[: length + 1])
+        return torch.tensor(rows)
 
     def batch(self, seed: int, step: int, tokens: int, n_ctx: int) -> Tensor:
-        """[rows, length + 1] ids for one step, about `tokens` of them predicted: short and long rows take turns."""
+        """[rows, length + 1] ids for one step, about `tokens` of them predicted.
+
+        Every other step reads single sentences, the steps between long and half-long rows. Early on copying takes the
+        place of most sentences: once a head has learned to copy, the relations that build on it come quickly.
+        """
         rng = random.Random(f"{seed}:{step}")
-        length = n_ctx if step % 2 else min(SHORT, n_ctx)
-        return torch.tensor([self.row(rng, length + 1) for _ in range(max(1, tokens // length))])
+        if step % 2 == 0 and step < COPYING_STEPS and step % 8:
+            return self.rows(rng, self.copying, min(COPYING, n_ctx), tokens)
+        if step % 2 == 0:
+            return self.rows(rng, self.sentence, min(SHORT, n_ctx), tokens)
+        return self.rows(rng, self.long_document, n_ctx if step % 4 == 1 else n_ctx // 2, tokens)
 
 
 def held_out_rows(corpus: Corpus, n_ctx: int, n_sentences: int = 256) -> list[list[int]]:

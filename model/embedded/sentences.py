@@ -74,12 +74,23 @@ def a(noun: str) -> str:
     return ("an " if noun[0] in "aeiou" else "a ") + noun
 
 
+def two_people(rng: random.Random) -> list[str]:
+    """Two names of the training list. Some are no names at all: a relation, not a list of names, is to be learned."""
+    kind = rng.random()
+    if kind < 0.08:
+        return rng.sample(("Mary", "John"), 2)  # the pair that every text on this relation uses
+    return rng.sample(NICKNAMES if kind < 0.25 else w.NAMES, 2)
+
+
+NICKNAMES = (
+    w.COLOURS + w.PLACES + w.DAYS + w.MONTHS + tuple(w.CAPITALS) + tuple(w.CAPITALS.values())
+    + tuple(form for pair in w.TRAIN_NOUNS for form in pair)
+)  # fmt: skip
+
+
 def gift(rng: random.Random, held_out: bool = False) -> Gift:
     """`When Mary and John went to the store, John gave a drink to`, either of the two giving."""
-    names = w.HELD_OUT_NAMES if held_out else w.NAMES
-    first, second = rng.sample(names, 2)
-    if not held_out and rng.random() < 0.08:
-        first, second = rng.sample(("Mary", "John"), 2)  # the pair that every text on this relation uses
+    first, second = rng.sample(w.HELD_OUT_NAMES, 2) if held_out else two_people(rng)
     giver, receiver = rng.choice(((first, second), (second, first)))
     noun = rng.choice(w.HELD_OUT_OBJECTS if held_out else w.OBJECTS)
     opening = rng.choice(HELD_OUT_OPENINGS if held_out else OPENINGS)
@@ -112,12 +123,12 @@ def continuation(rng: random.Random, g: Gift) -> str:
 
 
 def giving(rng: random.Random) -> str:
-    """A whole giver/receiver sentence; one in ten goes to somebody else, one in ten puts the receiver first."""
+    """A whole giver/receiver sentence; one in eight goes to somebody else, one in eight puts the receiver first."""
     g = gift(rng)
     kind = rng.random()
-    if kind < 0.10:
+    if kind < 0.125:
         return f"{g.text} {someone_else(rng, g.giver)}."
-    if kind < 0.20:
+    if kind < 0.25:
         verb = rng.choice(("gave", "handed", "showed", "offered", "brought"))
         start = g.text[: g.text.rindex(g.giver) + len(g.giver)]
         return f"{start} {verb} {g.receiver} {a(g.object)}{continuation(rng, g)}"
@@ -184,27 +195,22 @@ class Bracketed:
 
 
 def nested(rng: random.Random, inner: Sequence[str]) -> list[str]:
-    """`( cat [ dog { sun } ] )`: brackets opened one inside the other, a word after some, closed in reverse order."""
-    opened = [rng.choice("([{") for _ in range(rng.randint(1, 4))]
-    parts: list[str] = []
-    for i, bracket in enumerate(opened):
-        parts.append(bracket)
-        if i == len(opened) - 1 or rng.random() < 0.4:
-            parts.append(rng.choice(inner))
-    return parts + [CLOSERS[b] for b in reversed(opened)]
+    """`( [ { sun } ] )`: brackets opened one inside the other, a word, and all closed in reverse order."""
+    opened = [rng.choice("([{") for _ in range(rng.randint(1, 5))]
+    return [*opened, rng.choice(inner), *(CLOSERS[b] for b in reversed(opened))]
 
 
 def wrapped(rng: random.Random, inner: Sequence[str]) -> str:
-    """`We read (cat) and "dog" and [sun].`: single words, each in brackets or quotes of its own."""
+    """`We read (the cat) and "my dog".`: pairs of words, each in brackets or quotes of its own."""
     pieces = []
-    for _ in range(rng.randint(2, 4)):
+    for _ in range(rng.randint(1, 4)):
         opener = rng.choice(tuple(CLOSERS))
-        pieces.append(f"{opener}{rng.choice(inner)}{CLOSERS[opener]}")
+        pieces.append(f"{opener}{rng.choice(('the', 'my', 'a'))} {rng.choice(inner)}{CLOSERS[opener]}")
     start = rng.choice(("We read", "She wrote", "He saw", "I wrote", "They read", "The words are"))
     return f"{start} " + " and ".join(pieces) + "."
 
 
-INNER = w.OBJECTS + w.COLOURS + tuple(one for one, _ in w.TRAIN_NOUNS) + w.NUMBERS
+INNER = w.OBJECTS + tuple(one for one, _ in w.TRAIN_NOUNS)
 HELD_OUT_INNER = w.HELD_OUT_OBJECTS + tuple(one for one, _ in w.HELD_OUT_NOUNS)
 
 
@@ -215,15 +221,13 @@ def bracketing(rng: random.Random) -> str:
 
 
 def closing(rng: random.Random) -> Bracketed:
-    """A held-out place where a closer is due: nested brackets after the innermost word, or a word in quotes."""
+    """A place where a closer is due, around held-out words: in nested brackets, or after words in quotes."""
     if rng.random() < 0.5:
         parts = nested(rng, HELD_OUT_INNER)
-        closers = sum(p in ")]}" for p in parts)
-        at = len(parts) - rng.randint(1, closers)
+        at = len(parts) - rng.randint(1, len(parts) // 2)
         return Bracketed(" ".join(parts[:at]), " " + parts[at])
     text = wrapped(rng, HELD_OUT_INNER)
-    ends = [i for i, c in enumerate(text) if c in ")]}\"'" and text[i - 1].isalpha()]
-    at = rng.choice(ends)
+    at = rng.choice([i for i, c in enumerate(text) if c in CLOSERS.values() and text[i - 1].isalpha()])
     return Bracketed(text[:at], text[at])
 
 
@@ -241,11 +245,10 @@ def quoting(rng: random.Random) -> str:
     )
 
 
-def repeated(rng: random.Random, low: int, high: int) -> list[str]:
-    """Random words, then the same words again (once or twice): only an earlier copy tells what comes next."""
+def repeated(rng: random.Random, low: int, high: int, copies: int = 2) -> list[str]:
+    """Random words, then the same words again: only an earlier copy tells what comes next."""
     vocabulary = rng.choice((w.ALL_NAMES, REPEATED_WORDS, REPEATED_WORDS))
-    once = [rng.choice(vocabulary) for _ in range(rng.randint(low, high))]
-    return once * rng.choice((2, 2, 3))
+    return [rng.choice(vocabulary) for _ in range(rng.randint(low, high))] * copies
 
 
 REPEATED_WORDS = tuple(
@@ -257,7 +260,7 @@ REPEATED_WORDS = tuple(
 
 
 def repeating(rng: random.Random, low: int = 3, high: int = 10) -> str:
-    return rng.choice((" ", " ", ", ")).join(repeated(rng, low, high))
+    return rng.choice((" ", " ", ", ")).join(repeated(rng, low, high, copies=rng.choice((2, 2, 3))))
 
 
 def plain(rng: random.Random) -> str:

@@ -74,9 +74,7 @@ def repetition(net: GPT2, tokenizer: Tokenizer, n: int) -> tuple[float, float]:
     rng = random.Random("repetition")
     first, second = [], []
     for _ in range(n):
-        words = repeated(rng, 8, 20)
-        once = words[: next(k for k in range(1, len(words)) if words[k:] == words[:-k])]
-        ids = [tokenizer.start_id, *tokenizer.encode(" ".join(["", *once, *once]))]
+        ids = [tokenizer.start_id, *tokenizer.encode(" " + " ".join(repeated(rng, 8, 20)))]
         cost = -net(torch.tensor([ids[:-1]]))[0].log_softmax(-1).gather(1, torch.tensor(ids[1:])[:, None])[:, 0]
         half = len(cost) // 2
         first.append(cost[:half].mean())

@@ -34,7 +34,7 @@ class Settings:
     """What the trained weights depend on."""
 
     seed: int = 0
-    steps: int = 30_000
+    steps: int = 28_000
     tokens: int = 2048  # predicted in one step
     n_layer: int = 4
     n_head: int = 4
@@ -116,7 +116,7 @@ class Training:
         self.step = state["step"]
 
 
-def train(training: Training, work: Path, every: int = 500, save_minutes: float = 3.0) -> None:
+def train(training: Training, work: Path, every: int = 1000, save_minutes: float = 3.0) -> None:
     """All steps that are left, with a progress bar; held-out loss and skills every `every` steps."""
     checkpoint = work / "training.pt"
     held_out = held_out_rows(training.corpus, training.s.n_ctx)
@@ -144,8 +144,8 @@ def main() -> None:
     parser.add_argument("--stories", type=Path, help="directory of the TinyStories files; without it, generated text")
     parser.add_argument("--work", type=Path, default=Path("build/embedded"), help="where training keeps its state")
     parser.add_argument("--out", type=Path, default=WEIGHTS, help="checkpoint directory, which holds the vocabulary")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--every", type=int, default=500, help="steps between held-out losses")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--every", type=int, default=1000, help="steps between held-out losses")
     parser.add_argument("--fresh", action="store_true", help="start again even if a saved state is there")
     for name, default in asdict(Settings()).items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=type(default), default=default)

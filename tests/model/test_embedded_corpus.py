@@ -10,7 +10,7 @@ import torch
 
 from model.embedded import WEIGHTS
 from model.embedded import words as w
-from model.embedded.corpus import SHORT, Corpus, held_out_rows
+from model.embedded.corpus import COPYING, SHORT, Corpus, held_out_rows
 from model.embedded.sentences import (
     CLOSERS,
     HELD_OUT_OPENINGS,
@@ -59,10 +59,11 @@ def test_the_same_seed_and_step_give_the_same_batch(corpus: Corpus) -> None:
 
 
 def test_every_row_starts_a_document_and_fills_its_length(corpus: Corpus) -> None:
-    short, long = corpus.batch(0, 0, 2048, 256), corpus.batch(0, 1, 2048, 256)
+    short, long, copying, half = (corpus.batch(0, step, 2048, 256) for step in (0, 1, 2, 3))
     assert short.shape == (2048 // SHORT, SHORT + 1)
-    assert long.shape == (8, 257)
-    for rows in (short, long):
+    assert long.shape == (8, 257) and half.shape == (16, 129)
+    assert copying.shape == (2048 // COPYING, COPYING + 1)
+    for rows in (short, long, copying, half):
         assert (rows[:, 0] == corpus.tokenizer.start_id).all()
         assert int(rows.min()) >= 0 and int(rows.max()) < corpus.tokenizer.n_vocab
 
@@ -156,8 +157,10 @@ def test_a_cut_bracket_text_lacks_the_closer_it_asks_for() -> None:
 
 
 def test_a_repeated_sequence_repeats() -> None:
-    words = repeated(random.Random(1), 8, 20)
-    assert any(words == words[:k] * (len(words) // k) for k in range(8, 21))
+    for copies in (2, 3):
+        words = repeated(random.Random(1), 8, 20, copies)
+        assert 8 * copies <= len(words) <= 20 * copies
+        assert words == words[: len(words) // copies] * copies
 
 
 def test_every_kind_of_sentence_is_made() -> None:
