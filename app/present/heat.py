@@ -1,0 +1,86 @@
+"""Heat: how a number becomes one of eight steps of a colour on either side, and how many become one small picture.
+
+Steps are CSS classes (`pos-1` … `pos-8`, `neg-1` … `neg-8`): themes colour them, and no page needs inline styles.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+STEPS = 8
+
+# The root lifts small numbers into view. Shares of a whole stay in proportion: half the weight, half the depth.
+ROOT = 1 / 1.5
+SHARES = ("exp", "pattern", "probs")
+
+Array = NDArray[Any]
+Steps = NDArray[np.int8]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """step = round(8·(|x|/largest)^exponent), with the sign of x."""
+
+    largest: float
+    exponent: float = ROOT
+
+    def steps(self, x: Array) -> Steps:
+        """A signed step for each number; 0 for those too small to show, NaN and ±∞."""
+        if not self.largest > 0:
+            return np.zeros(np.shape(x), dtype=np.int8)
+        finite = np.where(np.isfinite(x), x, 0.0).astype(np.float64)
+        share = np.minimum(np.abs(finite) / self.largest, 1.0)
+        return (np.sign(finite) * np.rint(STEPS * share**self.exponent)).astype(np.int8)
+
+    def edge(self, step: float) -> float:
+        """The number that lies at a (fractional) step: the inverse of `steps`."""
+        share = (abs(step) / STEPS) ** (1 / self.exponent)
+        return float(np.copysign(share * self.largest, step))
+
+
+def exponent_of(short: str) -> float:
+    """The exponent for a site by the last piece of its name."""
+    return 1.0 if short in SHARES else ROOT
+
+
+def css(step: int) -> str:
+    """The class of a signed step; "" for none."""
+    return f"pos-{step}" if step > 0 else f"neg-{-step}" if step < 0 else ""
+
+
+def picture(steps: Steps, *, label: str = "", marks: str = "") -> Markup:
+    """One small SVG, a cell a number: one path a step, and a dash on every negative cell. `marks` go on top.
+
+    A row of equal cells is one stroke, one unit thick; the cell in column x of row y covers x…x+1, y…y+1.
+    """
+    rows, cols = steps.shape
+    strokes: dict[int, list[str]] = {}
+    negative: list[str] = []
+    for y, row in enumerate(steps.tolist()):
+        for step, x, n in _runs(row):
+            if step:
+                strokes.setdefault(step, []).append(f"M{x} {y}h{n}")
+        negative += [f"M{x} {y}h{n}" for below, x, n in _runs([step < 0 for step in row]) if below]
+    paths = "".join(f'<path class="{css(step)}" d="{"".join(d)}"/>' for step, d in sorted(strokes.items()))
+    if negative:
+        paths += f'<path class="minus" d="{"".join(negative)}"/>'
+    role = Markup('role="img" aria-label="{}"').format(label) if label else Markup('aria-hidden="true"')
+    return Markup(
+        f'<svg class="heat" viewBox="0 -.5 {cols} {rows}" preserveAspectRatio="none" {role}>{paths}{marks}</svg>'
+    )
+
+
+def _runs(row: list[Any]) -> list[tuple[Any, int, int]]:
+    """(value, first index, length) of each run of equal values."""
+    found, x = [], 0
+    for value, group in groupby(row):
+        n = len(list(group))
+        found.append((value, x, n))
+        x += n
+    return found

@@ -1,0 +1,189 @@
+"""The whole tensor above the window of numbers: a picture of each head, a strip of the matrix, and the legend.
+
+Every picture is a way in: a head's leads to the same place in that head; an area of the strip leads to the number of
+largest size in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isqrt
+
+import numpy as np
+from markupsafe import Markup
+
+from app.present import numbers
+from app.present.heat import picture
+from app.present.legend import legend, short
+from app.present.places import ATTENTION
+from app.present.summary import Summary, head_blocks, largest_in, plane_blocks, summary
+from app.present.window import MOST, Window
+from app.urls import Cells
+from model.address import Address, Index
+from model.run import Run
+
+CELLS = 1000  # cells of all heads' pictures together
+STRIP_ROWS, STRIP_COLS = 16, 64
+AREAS_ACROSS, AREAS = 16, 32  # links on the strip: across, and in all
+
+
+@dataclass(frozen=True)
+class Overview:
+    """`heads` are list items, one a head; `strip` the picture of the matrix that the window is cut from."""
+
+    label: str
+    heads: Markup
+    n_heads: int
+    strip: Markup
+    strip_label: str
+    legend: Markup
+
+
+def overview(run: Run, shown: Window, cells: Cells, value: float | None) -> Overview | None:
+    """The overview of the tensor in `shown`; None where there is nothing to see: token ids, a single number."""
+    if shown.kind == "single" or shown.address.site == "tokens":
+        return None
+    whole = summary(run, shown.address.site)
+    has_heads = len(shown.axes) == 3 and shown.axes[shown.fixed[0][0]] == "head"
+    is_cut = not (shown.rows.is_whole and shown.cols.is_whole)
+    return Overview(
+        label=_label(run, shown, whole),
+        heads=_heads(run, shown, whole, cells) if has_heads else Markup(""),
+        n_heads=run.model.config.n_head if has_heads else 0,
+        strip=_strip(run, shown, whole, cells) if is_cut else Markup(""),
+        strip_label=_strip_label(run, shown) if is_cut else "",
+        legend=legend(whole, value),
+    )
+
+
+def _label(run: Run, shown: Window, whole: Summary) -> str:
+    what = "The whole tensor on one scale"
+    extent = f"{numbers.count(whole.n)} numbers from {short(whole.low)} to {short(whole.high)}"
+    odd = f"; {numbers.count(whole.odd)} are NaN or infinite" if whole.odd else ""
+    sampled = f" (bars: a sample of {numbers.count(whole.sampled)})" if whole.sampled < whole.n // 2 else ""
+    return f"{what}: {extent}{odd}{sampled}"
+
+
+# -- heads
+
+
+def _heads(run: Run, shown: Window, whole: Summary, cells: Cells) -> Markup:
+    """One picture a head on the tensor's own scale."""
+    n = run.model.config.n_head
+    rows, cols = _head_size(shown, n)
+    cut = head_blocks(run, shown.address.site, rows, cols)
+    here = dict(shown.fixed)
+    axis = shown.axes.index("head")
+    steps = whole.scale.steps(cut.largest)
+    items = []
+    for head in range(n):
+        is_here = here.get(axis) == head
+        mark = Markup("")
+        if is_here and not (shown.rows.is_whole and shown.cols.is_whole):
+            mark = _frame(shown, cut.row_edges, cut.col_edges)
+        link = cells.number(_in_head(shown, axis, head), f"head {head}", css="to", current=is_here)
+        items.append(Markup('<li class="head">{}{}</li>').format(picture(steps[head], marks=mark), link))
+    return Markup("").join(items)
+
+
+def _head_size(shown: Window, n_head: int) -> tuple[int, int]:
+    """Rows and columns of each head's picture: all numbers where they are few, else about CELLS in all."""
+    rows, cols = shown.rows.n, shown.cols.n
+    used = rows * (cols + 1) // 2 if shown.axes == ATTENTION else rows * cols
+    if used * n_head <= CELLS:
+        return rows, cols
+    each = CELLS // n_head * (2 if shown.axes == ATTENTION else 1)
+    side = max(4, isqrt(each))
+    rows = min(rows, side)
+    return rows, min(cols, max(4, each // rows))
+
+
+def _in_head(shown: Window, axis: int, head: int) -> str:
+    """The address with another head."""
+    index: list[Index] = list(shown.address.index)
+    index[axis] = head
+    return str(Address(shown.address.site, tuple(index), shown.address.quantity))
+
+
+# -- the strip
+
+
+def _strip(run: Run, shown: Window, whole: Summary, cells: Cells) -> Markup:
+    """The matrix in at most 16 × 64 blocks, each as deep as its largest number, under a layer of links."""
+    cut = plane_blocks(run, shown.address.site, shown.plane, STRIP_ROWS, STRIP_COLS)
+    rows, cols = cut.largest.shape
+    marks = _frame(shown, cut.row_edges, cut.col_edges) + _spot(shown, cut.row_edges, cut.col_edges)
+    drawn = picture(whole.scale.steps(cut.largest), marks=marks)
+    x = run.tensor(shown.address.site).numpy()[shown.plane]
+    x = x if x.ndim == 2 else x.reshape(1, -1)
+    across = min(AREAS_ACROSS, -(-x.shape[1] // MOST), cols)
+    down = max(1, min(AREAS // across, -(-x.shape[0] // MOST), rows))
+    lines = []
+    for i in range(down):
+        links = []
+        for j in range(across):
+            r, c = largest_in(x, cut, _part(i, down, rows), _part(j, across, cols))
+            label = f"largest here: {short(float(x[r, c]))}"
+            links.append(cells.number(_cell(shown, r, c), "", css="area", label=label))
+        lines.append(Markup("<div>{}</div>").format(Markup("").join(links)))
+    size = "low" if rows <= 2 else "tall" if rows >= 8 else "mid"
+    areas = Markup("").join(lines)
+    return Markup('<div class="strip {}">{}<div class="areas">{}</div></div>').format(size, drawn, areas)
+
+
+def _part(i: int, parts: int, n: int) -> range:
+    """The i-th of `parts` nearly equal parts of n."""
+    return range(i * n // parts, (i + 1) * n // parts)
+
+
+def _cell(shown: Window, r: int, c: int) -> str:
+    """The address of the number in row `r` and column `c` of the matrix (a vector is one row)."""
+    if shown.kind == "grid":
+        return shown.at(r, c)
+    return str(Address(shown.address.site, (c,), shown.address.quantity))
+
+
+def _strip_label(run: Run, shown: Window) -> str:
+    shape = [run.size(axis) for a, axis in enumerate(shown.axes) if a not in dict(shown.fixed)]
+    rows, cols = (1, shape[0]) if len(shape) == 1 else (shape[0], shape[1])
+    each = -(-rows // min(rows, STRIP_ROWS)) * -(-cols // min(cols, STRIP_COLS))
+    size = " × ".join(map(numbers.count, shape))
+    part = "This head" if shown.fixed and shown.axes[shown.fixed[0][0]] == "head" else "All"
+    if each == 1:
+        return f"{part}, {size}. A click goes to the largest number there."
+    mark = f"each mark the largest of up to {numbers.count(each)}"
+    return f"{part}, {size}: {mark}. A click goes to the largest number there."
+
+
+def _frame(shown: Window, row_edges: np.ndarray, col_edges: np.ndarray) -> Markup:
+    """The window's outline, in blocks."""
+    (r0, r1), (c0, c1) = _extent(shown)
+    x0, x1 = _in_blocks(c0, col_edges), _in_blocks(c1, col_edges)
+    y0, y1 = _in_blocks(r0, row_edges), _in_blocks(r1, row_edges)
+    return Markup(f'<rect class="frame" x="{x0:.2f}" y="{y0 - 0.5:.2f}" width="{x1 - x0:.2f}" height="{y1 - y0:.2f}"/>')
+
+
+def _extent(shown: Window) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Rows and columns of the matrix that are in view."""
+    if shown.kind == "grid":
+        return (shown.rows.start, shown.rows.stop), (shown.cols.start, shown.cols.stop)
+    if shown.kind == "list":
+        return (0, 1), (shown.rows.start, shown.rows.stop)
+    return (0, 1), (shown.rows.start * MOST, min(shown.rows.stop * MOST, shown.n))
+
+
+def _spot(shown: Window, row_edges: np.ndarray, col_edges: np.ndarray) -> Markup:
+    """A mark on the block that holds the chosen number."""
+    if shown.chosen is None:
+        return Markup("")
+    r, c = shown.chosen
+    if shown.kind != "grid":
+        r, c = 0, shown.place(r, c)[0]
+    x = int(np.searchsorted(col_edges, c, side="right")) - 1
+    y = int(np.searchsorted(row_edges, r, side="right")) - 1
+    return Markup(f'<rect class="spot" x="{x}" y="{y - 0.5}" width="1" height="1"/>')
+
+
+def _in_blocks(at: int, cuts: np.ndarray) -> float:
+    """Where a row or column lies, counted in blocks."""
+    return float(np.interp(at, cuts, np.arange(len(cuts))))

@@ -1,0 +1,67 @@
+"""Where a reader stands, and the same place in another tensor: the query of a pattern is the position of a stream."""
+
+from __future__ import annotations
+
+from model.address import Address, Binary, Calc, Call, Index, Negative, Node, Partial, parse
+from model.run import Run
+
+ATTENTION = ("head", "query", "key")
+
+
+def chosen(run: Run, at: str) -> Address:
+    """The checked address a page shows: of a `calc(…)`, its first operand. Raises AddressError."""
+    found = parse(at)
+    if isinstance(found, Calc):
+        found = first_address(found.tree) or Address("loss")
+    return run.check(found)
+
+
+def first_address(tree: Node) -> Address | None:
+    """The first address of an expression, read from left to right; None if it has only constants."""
+    if isinstance(tree, Address):
+        return tree
+    if isinstance(tree, Partial):
+        return tree.of
+    if isinstance(tree, Binary):
+        return first_address(tree.left) or first_address(tree.right)
+    if isinstance(tree, (Negative, Call)):
+        return first_address(tree.operand)
+    return None
+
+
+def places(run: Run, address: Address) -> dict[str, int]:
+    """Axis -> the one place chosen on it. Axes that are sliced say nothing."""
+    axes = run.model.graph[address.site].axes
+    found = {axis: i for axis, i in zip(axes, address.index, strict=False) if isinstance(i, int)}
+    if "n_ctx" in found:
+        found = {"pos": found["n_ctx"], **found}
+    if axes == ATTENTION and "query" in found:
+        found = {"pos": found["query"], **found}
+    if _is_key_side(address.site) and "pos" in found:
+        return {"key": found["pos"], **found}
+    if "pos" in found:
+        return {"query": found["pos"], **found}
+    return found
+
+
+def moved(run: Run, here: Address, site: str) -> str:
+    """The address in `site` at the same place as `here`: `:` on axes where `here` says nothing, bare if on all."""
+    known = places(run, here)
+    if _is_key_side(site) and "key" in known:
+        known["pos"] = known["key"]
+    if site == "W_E" and "pos" in known and known["pos"] < run.n_pos:
+        known.setdefault("d_vocab", run.tokens[known["pos"]])
+    if "pos" in known:
+        known.setdefault("n_ctx", known["pos"])
+    node = run.model.graph[site]
+    index = tuple(_fitting(known.get(axis), run.size(axis)) for axis in node.axes)
+    return str(Address(site, index if any(isinstance(i, int) for i in index) else ()))
+
+
+def _fitting(i: int | None, size: int) -> Index:
+    return i if i is not None and i < size else slice(None)
+
+
+def _is_key_side(site: str) -> bool:
+    """Keys and values belong to the token looked at."""
+    return site.endswith((".attn.k", ".attn.v"))
