@@ -6,6 +6,8 @@ which the content security policy forbids, so the lines of one formula are set i
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 CONVERTER = LatexToMathML(fancy_error=False)
 FRONT, BACK = '<math display="block">', "</math>"
 DOTS = r"\cdots"
+WIDEST = 33  # signs of a line of values that fit the panel
 FEW = 3  # sums of up to this many terms are written out, of longer ones the first two
 
 
@@ -46,6 +49,11 @@ def table(lines: Sequence[tuple[str, str]]) -> Markup:
         for left, right in lines
     )
     return Markup(f'<math display="block"><mtable displaystyle="true">{"".join(rows)}</mtable></math>')
+
+
+def width(latex: str) -> int:
+    """About how many characters wide a formula is set: a command counts as one, braces and spaces as none."""
+    return len(re.sub(r"[{}\s_^]|\\,", "", re.sub(r"\\[a-z]+", "x", latex)))
 
 
 def sides(latex: str) -> list[str]:
@@ -95,6 +103,8 @@ def lines(e: Explanation, expression: Node | None = None) -> list[tuple[str, str
         if not rights:
             return [(left, f"= {result(e.total)}")]
     right = found[-1][1].removeprefix("= ")
+    if not math.isfinite(e.total) and number(e.total) in right:
+        return found
     return found + [("", f"= {line}") for line in _with_values(e) if line != right]
 
 
@@ -121,7 +131,10 @@ def _sum(e: Explanation) -> list[str]:
     others = e.n_terms - len(shown)
     tail = [_rest(float(e.products.sum()) - sum(term.product for term in shown), others)] if others else []
     total = added([*made, *tail]) + ends if e.n_terms > 1 else result(e.total)
-    return [total] if written == made else [_among(e, written), total]
+    if written == made:
+        return [total]
+    line = _among(e, written)
+    return [line if width(line) <= WIDEST else _among(e, written[:1]), total]
 
 
 def _among(e: Explanation, written: list[str]) -> str:
@@ -224,8 +237,6 @@ def expression_latex(node: Node) -> str:
         return f"-{_operand(node.operand)}"
     if isinstance(node, Call):
         inside = expression_latex(node.operand)
-        if node.name == "exp":
-            return f"e^{{{inside}}}"
         if node.name == "sqrt":
             return rf"\sqrt{{{inside}}}"
         return rf"\mathrm{{{node.name}}}\left({inside}\right)"

@@ -47,7 +47,7 @@ def check(e: Explanation) -> Check:
         difference=numbers.value(e.difference, 12) if e.difference == 0 else numbers.scientific(e.difference),
         fault=e.fault,
         allowed=numbers.scientific(e.allowed, 1),
-        how=_how(e),
+        how=_how(e) if math.isfinite(e.allowed) else "",
         verdict=_verdict(e),
     )
 

@@ -33,10 +33,14 @@ class Head:
 
 @dataclass(frozen=True)
 class Row:
-    """Cells in the order of the headings; `css` marks the row of the number itself, the rest and the total."""
+    """Cells in the order of the headings, the first over `span` columns.
+
+    `css` marks the row of the number itself, of the rest and of the total.
+    """
 
     cells: tuple[Markup, ...]
     css: str = ""
+    span: int = 1
 
 
 @dataclass(frozen=True)
@@ -96,11 +100,14 @@ class SumTable:
     def __init__(self, run: Run, e: Explanation, links: Links, order: Ints) -> None:
         self.run, self.e, self.links = run, e, links
         self.terms = e.terms
-        self.width = max((len(term.factors) for term in e.terms), default=0)
-        self.bare = all(len(term.factors) == 1 for term in e.terms)  # a product of one factor is that factor
+        self.factors = {term.index: unsigned(term) for term in e.terms}
+        self.width = max(map(len, self.factors.values()), default=0)
+        self.bare = self.width <= 1  # a product of one factor is that factor
         self.shows_totals = e.combine == "sum" and e.n_terms > 2
         self.shows_bars = e.n_terms > 1 and (e.combine != "quotient" or any(term.place for term in e.terms))
-        self.columns = [] if self.bare else [n for n in range(self.width) if not self._common_constant(n)]
+        self.squared = self.width > 1 and all(is_square(factors) for factors in self.factors.values())
+        shown = [n for n in range(self.width) if not self._common_constant(n) and not (self.squared and n == 1)]
+        self.columns = [] if self.bare else shown
         running = np.cumsum(e.products[order]) if self.shows_totals else np.empty(0)
         self.running: Floats = running[e.offset : e.offset + len(e.terms)]
         self.others = e.n_terms - len(e.terms)
@@ -119,7 +126,7 @@ class SumTable:
 
     def _common_constant(self, n: int) -> str:
         """The constant that every listed term has as its n-th factor, if there is one: the heading can say it."""
-        names = {term.factors[n].constant if n < len(term.factors) else None for term in self.terms}
+        names = {factors[n].constant if n < len(factors) else None for factors in self.factors.values()}
         return (names.pop() or "") if len(names) == 1 else ""
 
     def table(self) -> Table:
@@ -142,11 +149,11 @@ class SumTable:
         return ", ".join(why_names.AXES[axis] for axis, _ in axes) if axes else "term"
 
     def _factor_head(self, n: int) -> Head:
-        widest = [term for term in self.terms if len(term.factors) == self.width]
-        factor = widest[0].factors[n]
+        factor = next(factors for factors in self.factors.values() if len(factors) == self.width)[n]
         if factor.address is None:
             return Head("constant")
-        return Head(why_names.column(self.run, factor.address), title=factor.address)
+        name = why_names.column(self.run, factor.address)
+        return Head(f"({name})²" if self.squared and n == 0 else name, title=factor.address)
 
     def _product_head(self) -> str | Markup:
         if not self.bare:
@@ -174,13 +181,19 @@ class SumTable:
         return [Row(row) for row in zip(*cells, strict=True)]
 
     def _name(self, term: Term) -> Markup:
-        label = escape(term.label)
         if not term.place:
-            return label or Markup("term ") + str(term.index)
+            minus = "− " if len(self.factors[term.index]) < len(term.factors) else ""
+            return Markup("{}{}").format(minus, escape(term.label) or self._written(term))
         return Markup(", ").join(why_names.place(self.run, axis, n) for axis, n in term.place)
 
+    def _written(self, term: Term) -> Markup:
+        """A term without a name: its factors' addresses, or the constant it is."""
+        addresses = [why_names.short(self.run, f.address, self.e.address) for f in term.factors if f.address]
+        return Markup("<code>{}</code>").format(" × ".join(addresses)) if addresses else Markup("constant")
+
     def _factor_column(self, n: int) -> list[Markup]:
-        found = [term.factors[n] if len(term.factors) > 1 and n < len(term.factors) else None for term in self.terms]
+        rows = [self.factors[term.index] for term in self.terms]
+        found = [factors[n] if len(factors) > 1 and n < len(factors) else None for factors in rows]
         shown = column_text([factor.value if factor else 0.0 for factor in found])
         return [self._factor(f, text) if f else Markup("") for f, text in zip(found, shown, strict=True)]
 
@@ -193,7 +206,7 @@ class SumTable:
         address = product_address(term)
         if self.e.op == "lookup" or address is None:
             return escape(shown)
-        return self.links.to(address, shown, title=address if len(term.factors) == 1 else "")
+        return self.links.to(address, shown, title=address if len(self.factors[term.index]) == 1 else "")
 
     def _running(self, n: int, shown: str) -> Markup:
         """In index order a running total is a number with an address of its own."""
@@ -207,13 +220,13 @@ class SumTable:
     def _summary(self, name: str, product: float | None, total: float | None, css: str) -> Row:
         """A row under the terms: a name, nothing for the factors, and the sums that it has."""
         listed = [term.product for term in self.terms]
-        cells = [escape(name), *[Markup("")] * len(self.columns)]
+        cells = [escape(name)]
         if self.shows_bars:
             fits = css == "rest" and product is not None and abs(product) <= self.bar
             cells.append(charts.signed_bar(product or 0.0, self.bar) if fits else Markup(""))
         sums = [product, total] if self.shows_totals else [product if product is not None else total]
         cells += [Markup("") if x is None else escape(column_text([x, *listed])[0]) for x in sums]
-        return Row(tuple(cells), css)
+        return Row(tuple(cells), css, span=1 + len(self.columns))
 
     def _others_row(self) -> Row:
         before = f", {numbers.count(self.e.offset)} of them before these" if self.e.offset else ""
@@ -225,10 +238,21 @@ class SumTable:
         return self._summary(f"all {numbers.count(self.e.n_terms)} terms", None, self.e.total, "total")
 
 
+def unsigned(term: Term) -> list[Factor]:
+    """A term's factors without a constant −1: the sign of its product says it."""
+    return [factor for factor in term.factors if factor.constant != "-1"] or list(term.factors)
+
+
+def is_square(factors: Sequence[Factor]) -> bool:
+    """Whether the first factor stands there twice."""
+    return len(factors) > 1 and factors[0].address is not None and factors[0].address == factors[1].address
+
+
 def product_address(term: Term) -> str | None:
     """A term's product as an address: its one factor's, or the factors multiplied in a calc(…)."""
-    if len(term.factors) == 1:
-        return term.factors[0].address
+    factors = unsigned(term)
+    if len(factors) == 1:
+        return factors[0].address
     if all(factor.address is None for factor in term.factors):
         return None
     return f"calc({'*'.join(map(_operand, term.factors))})"
@@ -325,8 +349,13 @@ class SoftmaxTable:
 
     def _summary(self, name: str, exp: float, css: str) -> Row:
         share = exp / self.total if self.total else 0.0
-        cells = (escape(name), Markup(""), Markup(""), escape(numbers.value(exp, 3)))
-        return Row((*cells, charts.share_bar(share, 48), escape(numbers.percent(share))), css)
+        cells = (
+            escape(name),
+            escape(numbers.value(exp, 3)),
+            charts.share_bar(share, 48),
+            escape(numbers.percent(share)),
+        )
+        return Row(cells, css, span=3)
 
 
 def _place(address: str) -> list[int]:
