@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from model.ops.base import Op
 
 PAGE = 10
+NO_BAR = Markup('<span class="bar"></span>')  # keeps a column of bars in step where a phone leaves it out
 
 
 @dataclass(frozen=True)
@@ -106,8 +107,8 @@ class SumTable:
         self.shows_totals = e.combine == "sum" and e.n_terms > 2
         self.shows_bars = e.n_terms > 1 and (e.combine != "quotient" or any(term.place for term in e.terms))
         self.squared = self.width > 1 and all(is_square(factors) for factors in self.factors.values())
-        shown = [n for n in range(self.width) if not self._common_constant(n) and not (self.squared and n == 1)]
-        self.columns = [] if self.bare else shown
+        columns = [n for n in range(self.width) if not self._common_constant(n) and not (self.squared and n == 1)]
+        self.columns = [] if self.bare else columns
         running = np.cumsum(e.products[order]) if self.shows_totals else np.empty(0)
         self.running: Floats = running[e.offset : e.offset + len(e.terms)]
         self.others = e.n_terms - len(e.terms)
@@ -223,7 +224,7 @@ class SumTable:
         cells = [escape(name)]
         if self.shows_bars:
             fits = css == "rest" and product is not None and abs(product) <= self.bar
-            cells.append(charts.signed_bar(product or 0.0, self.bar) if fits else Markup(""))
+            cells.append(charts.signed_bar(product or 0.0, self.bar) if fits else NO_BAR)
         sums = [product, total] if self.shows_totals else [product if product is not None else total]
         cells += [Markup("") if x is None else escape(column_text([x, *listed])[0]) for x in sums]
         return Row(tuple(cells), css, span=1 + len(self.columns))
@@ -351,11 +352,12 @@ class SoftmaxTable:
         share = exp / self.total if self.total else 0.0
         cells = (
             escape(name),
+            NO_BAR,
             escape(numbers.value(exp, 3)),
             charts.share_bar(share, 48),
             escape(numbers.percent(share)),
         )
-        return Row(cells, css, span=3)
+        return Row(cells, css, span=2)
 
 
 def _place(address: str) -> list[int]:
