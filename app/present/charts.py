@@ -103,7 +103,7 @@ def signed_bar(x: float, largest: float, width: int = 64) -> Markup:
     start, css = (half, "up") if x >= 0 else (half - length, "down")
     bar = f'<rect class="{css}" x="{start:.1f}" width="{length:.1f}" height="10"/>' if length else ""
     return Markup(
-        f'<svg class="chart bar" width="{width}" height="10" aria-hidden="true">{bar}'
+        f'<svg class="chart mini" width="{width}" height="10" aria-hidden="true">{bar}'
         f'<path class="axis" d="M{half:g} 0v10"/></svg>'
     )
 
@@ -112,7 +112,7 @@ def share_bar(share: float, width: int = 64) -> Markup:
     """A bar from the left edge, 1 filling it."""
     length = max(min(share, 1.0) * width, 0.5) if share > 0 else 0
     return Markup(
-        f'<svg class="chart bar" width="{width}" height="10" aria-hidden="true">'
+        f'<svg class="chart mini" width="{width}" height="10" aria-hidden="true">'
         f'<rect class="share" width="{length:.1f}" height="10"/></svg>'
     )
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 CONVERTER = LatexToMathML(fancy_error=False)
 FRONT, BACK = '<math display="block">', "</math>"
 DOTS = r"\cdots"
-WIDEST = 33  # signs of a line of values that fit the panel
+WIDEST = 36  # signs of a line of values that fit the panel, the left side counted
 FEW = 3  # sums of up to this many terms are written out, of longer ones the first two
 
 
@@ -102,13 +102,13 @@ def lines(e: Explanation, expression: Node | None = None) -> list[tuple[str, str
         found = [(left if n == 0 else "", f"= {right}") for n, right in enumerate(rights)]
         if not rights:
             return [(left, f"= {result(e.total)}")]
-    right = found[-1][1].removeprefix("= ")
+    right, room = found[-1][1].removeprefix("= "), WIDEST - 0.7 * width(found[0][0])
     if not math.isfinite(e.total) and number(e.total) in right:
         return found
-    return found + [("", f"= {line}") for line in _with_values(e) if line != right]
+    return found + [("", f"= {line}") for line in _with_values(e, room) if line != right]
 
 
-def _with_values(e: Explanation) -> list[str]:
+def _with_values(e: Explanation, room: float) -> list[str]:
     if e.combine == "given":
         return []
     if not e.terms:
@@ -119,10 +119,10 @@ def _with_values(e: Explanation) -> list[str]:
         return [r" \times ".join(_bracketed(number(term.product)) for term in e.terms) + f" = {result(e.total)}"]
     if e.combine == "function" and e.function is not None:
         return _function(e)
-    return _sum(e)
+    return _sum(e, room)
 
 
-def _sum(e: Explanation) -> list[str]:
+def _sum(e: Explanation, room: float) -> list[str]:
     shown = e.terms[: e.n_terms if e.n_terms <= FEW else 2]
     ends = f" = {result(e.total)}"
     written, made = [written_term(e, term) for term in shown], [number(term.product) for term in shown]
@@ -134,7 +134,7 @@ def _sum(e: Explanation) -> list[str]:
     if written == made:
         return [total]
     line = _among(e, written)
-    return [line if width(line) <= WIDEST else _among(e, written[:1]), total]
+    return [line if width(line) <= room else _among(e, written[:1]), total]
 
 
 def _among(e: Explanation, written: list[str]) -> str:

@@ -180,7 +180,7 @@ def token_cells(
         if n > before + 1:
             cells.append(_gap(n - before - 1))
         inside = token_html(run.model.tokenizer, run.tokens[n]) + Markup("<small>{}</small>").format(shown[n])
-        css, at = f"cell {heat(float(values[n]), most)}", address(n)
+        css, at = f"tinted {heat(float(values[n]), most)}", address(n)
         cells.append(links.to(at, inside, css=css, title=f"position {n}", current=n == current))
         before = n
     return (*cells, _gap(len(values) - 1 - before)) if before < len(values) - 1 else tuple(cells)

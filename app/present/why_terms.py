@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from model.ops.base import Op
 
 PAGE = 10
-NO_BAR = Markup('<span class="bar"></span>')  # keeps a column of bars in step where a phone leaves it out
+NO_BAR = Markup('<span class="mini"></span>')  # keeps a column of bars in step where a phone leaves it out
 
 
 @dataclass(frozen=True)
