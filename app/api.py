@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from fastapi import APIRouter, Query
+from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
@@ -19,7 +20,7 @@ from app import schemas
 from app.params import LARGEST, Held, RunQuery, run_state
 from app.services import Services
 from model import Explanation, Run
-from model.address import Address, Calc, parse
+from model.address import Calc, parse
 from model.errors import AddressError
 from model.explain import Term
 
@@ -183,38 +184,36 @@ def explanation_answer(e: Explanation) -> schemas.ExplanationAnswer:
 # -- values
 
 
-def region(run: Run, at: str, most: int) -> tuple[Address | Calc, list[str], list[int], list[int]]:
-    """The address checked, with its open axes, their starts and sizes. Refuses more numbers than `most`."""
+def region(run: Run, at: str) -> tuple[str, list[str], list[int], list[int]]:
+    """The address in its usual spelling, and the axes it leaves open with their starts and sizes."""
     parsed = parse(at)
     if isinstance(parsed, Calc):
-        return parsed, [], [], list(run.values(str(parsed)).shape)
+        sizes = list(run.values(at).shape)
+        return str(parsed), [f"axis_{n}" for n in range(len(sizes))], [0] * len(sizes), sizes
     checked = run.check(parsed)
-    open_axes = [
-        (axis, i.indices(size))
-        for axis, i, size in zip(
-            run.model.graph[checked.site].axes, checked.index, run.shape(checked.site), strict=True
-        )
-        if isinstance(i, slice)
-    ]
-    sizes = [stop - start for _, (start, stop, _) in open_axes]
+    axes = zip(run.model.graph[checked.site].axes, checked.index, run.shape(checked.site), strict=True)
+    opened = [(axis, i.indices(size)) for axis, i, size in axes if isinstance(i, slice)]
+    starts, stops = [start for _, (start, _, _) in opened], [stop for _, (_, stop, _) in opened]
+    sizes = [stop - start for start, stop in zip(starts, stops, strict=True)]
+    return str(parsed), [axis for axis, _ in opened], starts, sizes
+
+
+def read(run: Run, at: str, most: int) -> tuple[schemas.Values, NDArray[Any]]:
+    """The numbers at an address and, apart from them, what they are. More than `most` are refused."""
+    address, axes, starts, sizes = region(run, at)
     if math.prod(sizes) > most:
         raise AddressError(
-            f"{checked} holds {math.prod(sizes):,} numbers; one answer holds at most {most:,}.",
+            f"{address} is {math.prod(sizes):,} numbers; one answer holds at most {most:,}.",
             "Take a part of it, as in logits[3,0:1000], or a file with format=npy.",
         )
-    return checked, [axis for axis, _ in open_axes], [start for _, (start, _, _) in open_axes], sizes
+    return schemas.Values(address=address, shape=sizes, axes=axes, starts=starts, values=None), run.values(at)
 
 
 def values_json(held: Services, run: Run, at: str) -> Response:
-    address, axes, starts, _ = region(run, at, held.settings.max_numbers)
-    found = np.asarray(run.values(str(address)))
+    about, found = read(run, at, held.settings.max_numbers)
     nested = found.tolist() if np.isfinite(found).all() else spelled(found.tolist())
-    body = {"address": str(address), "shape": found.shape, "axes": axes, "starts": starts, "values": nested}
-    return Response(
-        json.dumps(body, allow_nan=False, separators=(",", ":")),
-        media_type="application/json",
-        headers={"Cache-Control": "no-cache"},
-    )
+    body = json.dumps(about.model_dump() | {"values": nested}, allow_nan=False, separators=(",", ":"))
+    return Response(body, media_type="application/json", headers={"Cache-Control": "no-cache"})
 
 
 def spelled(values: Any) -> Any:
@@ -228,23 +227,20 @@ def spelled(values: Any) -> Any:
 
 def values_csv(held: Services, run: Run, at: str) -> Response:
     """One line a number: its index on each open axis, then the number with all the digits it has."""
-    address, axes, starts, sizes = region(run, at, held.settings.max_numbers)
-    found = np.asarray(run.values(str(address)))
-    axes = axes or [f"axis_{n}" for n in range(found.ndim)]
-    starts = starts or [0] * found.ndim
-    places = [axis.ravel() + start for axis, start in zip(np.indices(sizes), starts, strict=True)]
+    about, found = read(run, at, held.settings.max_numbers)
+    places = [axis.ravel() + start for axis, start in zip(np.indices(found.shape), about.starts, strict=True)]
     out = io.StringIO()
     write = csv.writer(out)
-    write.writerow([*axes, "value"])
+    write.writerow([*about.axes, "value"])
     write.writerows(zip(*(place.tolist() for place in places), map(str, found.ravel()), strict=True))
-    return attachment(out.getvalue(), "text/csv; charset=utf-8", str(address), "csv")
+    return attachment(out.getvalue(), "text/csv; charset=utf-8", about.address, "csv")
 
 
 def values_npy(held: Services, run: Run, at: str) -> Response:
-    address, _, _, _ = region(run, at, held.settings.max_file_numbers)
+    about, found = read(run, at, held.settings.max_file_numbers)
     out = io.BytesIO()
-    np.save(out, np.asarray(run.values(str(address))), allow_pickle=False)
-    return attachment(out.getvalue(), "application/octet-stream", str(address), "npy")
+    np.save(out, found, allow_pickle=False)
+    return attachment(out.getvalue(), "application/octet-stream", about.address, "npy")
 
 
 # -- terms

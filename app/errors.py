@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -122,6 +122,8 @@ def answer(request: Request, fault: Fault, headers: dict[str, str]) -> Response:
         return JSONResponse(fault.json(), fault.status, headers)
     held: Services = request.app.state.services
     kept = kept_state(held, request.query_params)
+    if fault.code == "bad_target":
+        fault = replace(fault, offers=(*with_space(held, kept), *fault.offers))
     context = {"fault": fault, "state": kept, "models": held.models, "asks": request.url.path == "/explore"}
     if request.headers.get("HX-Request") and not request.headers.get("HX-History-Restore-Request"):
         headers |= {"HX-Retarget": "#notice", "HX-Reswap": "innerHTML", "HX-Push-Url": "false"}
@@ -129,6 +131,16 @@ def answer(request: Request, fault: Fault, headers: dict[str, str]) -> Response:
     else:
         html = held.templates.render("pages/error.html", **context)
     return HTMLResponse(html, fault.status, headers)
+
+
+def with_space(held: Services, state: State) -> list[str]:
+    """The target with a space in front, where that is one token: most words are tokens only so."""
+    spaced = f" {state.target}"
+    try:
+        model = held.models.get(state.model)
+        return [spaced] if len(model.tokenizer.encode(spaced)) == 1 else []
+    except ReaderError:
+        return []
 
 
 def kept_state(held: Services, query: Mapping[str, str]) -> State:

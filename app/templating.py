@@ -69,8 +69,6 @@ class VersionedFiles(StaticFiles):
 def asset(name: str) -> str:
     """The URL of a static file, e.g. `base.css` or `htmx/htmx.min.js`, with its version."""
     path = _htmx() / name.removeprefix("htmx/") if name.startswith("htmx/") else STATIC / name
-    if not path.exists():  # PLACEHOLDER
-        return f"/static/{name}"
     return f"/static/{name}?v={_version(path, path.stat().st_mtime_ns)}"
 
 

@@ -9,28 +9,16 @@ from starlette.datastructures import Headers
 from starlette.responses import HTMLResponse, Response
 
 from app.params import Held, PageState
+from app.present.map import map_view
 from app.present.sentence import heading, sentence_view, writable
+from app.present.values import values_view
+from app.present.why import why_view
 from app.services import Services
 from app.urls import State
 from model import Run
 from model.address import Calc, parse
 from model.errors import AddressError
 from model.expression import number
-
-# PLACEHOLDERS
-try:
-    from app.present.map import map_view
-except ImportError:
-    map_view = lambda run, state: None
-try:
-    from app.present.values import values_view
-except ImportError:
-    values_view = lambda run, state: None
-try:
-    from app.present.why import why_view
-except ImportError:
-    why_view = lambda run, state: None
-# END
 
 router = APIRouter(include_in_schema=False)
 
@@ -74,8 +62,15 @@ def render(held: Services, run: Run, asked: State, zone: str) -> str:
     if zone in ("", "zones", "why"):
         context["why"] = why_view(run, state)
     if not zone:
-        context["target_field"] = writable(run.model, run.target) if asked.target else ""
+        context["target_field"] = target_field(run, asked)
     return held.templates.render(f"parts/_{zone}.html" if zone else "pages/explore.html", **context)
+
+
+def target_field(run: Run, asked: State) -> str:
+    """What stands in the form's target: nothing where the model chose it."""
+    if run.is_sequence or not asked.target:
+        return asked.target
+    return writable(run.model, run.target)
 
 
 def selected(run: Run, state: State) -> State:
