@@ -11,7 +11,7 @@ import numpy as np
 from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
-from app.present.numbers import MINUS
+from app.present.numbers import MINUS, scientific
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
@@ -57,7 +57,7 @@ def tick_text(x: float) -> str:
         return "0"
     if 1e-4 <= abs(x) < 1e5:
         return f"{x:.5f}".rstrip("0").rstrip(".").replace("-", MINUS)
-    return f"{x:.0e}".replace("e+0", "e").replace("e-0", "e-").replace("e+", "e").replace("-", MINUS)
+    return scientific(x, 0)
 
 
 def brief(x: float) -> str:
@@ -153,7 +153,7 @@ def running_total(products: Floats, listed: Listed, label: str) -> Markup:
 
 def _ticks(y: Scale, x: Scale, most: int = 4) -> str:
     found = []
-    for tick in {0.0, *ticks(y.low, y.high, most)}:
+    for tick in sorted({0.0, *ticks(y.low, y.high, most)}):
         css = "axis" if tick == 0 else "grid-line"
         found.append(
             f'<path class="{css}" d="M{x.start:g} {y(tick):.1f}H{x.stop:g}"/>'

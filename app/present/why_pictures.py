@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from markupsafe import Markup
 
-from app.present import charts, numbers, why_names
+from app.present import charts, heat, numbers, why_names
 from app.present.charts import Floats
+from app.present.heat import Scale
 from app.present.tokens import token_html, token_text
 from app.present.why_links import Links
 from app.present.why_terms import column_text
@@ -142,7 +143,7 @@ def _weights(run: Run, op: Weights, at: tuple[int, ...], links: Links) -> TokenR
         lambda n: f"{op.out}[{h},{q},{n}]",
         [numbers.percent(x) for x in row[: max(q, k) + 1].tolist()],
         links,
-        most=1.0,
+        shares=True,
         current=k,
     )
     return TokenRow(f"Where {token_text(run.model.tokenizer, run.tokens[q])} ({q}) looks, head {h}", cells)
@@ -169,18 +170,18 @@ def token_cells(
     shown: list[str],
     links: Links,
     *,
-    most: float = 0.0,
+    shares: bool = False,
     current: int | None = None,
 ) -> tuple[Markup, ...]:
     """The text's first tokens, each with its number and a tint; of too many the largest, the gaps counted."""
     size = np.nan_to_num(np.abs(values))
-    most = most or float(size.max())
+    tints = (Scale(1.0, 1.0) if shares else Scale(float(size.max()))).steps(values)
     cells, before = [], -1
     for n in _kept(size, current):
         if n > before + 1:
             cells.append(_gap(n - before - 1))
         inside = token_html(run.model.tokenizer, run.tokens[n]) + Markup("<small>{}</small>").format(shown[n])
-        css, at = f"tinted {heat(float(values[n]), most)}", address(n)
+        css, at = f"tinted {heat.css(int(tints[n]))}".rstrip(), address(n)
         cells.append(links.to(at, inside, css=css, title=f"position {n}", current=n == current))
         before = n
     return (*cells, _gap(len(values) - 1 - before)) if before < len(values) - 1 else tuple(cells)
@@ -196,12 +197,6 @@ def _kept(size: Floats, current: int | None) -> list[int]:
 
 def _gap(n: int) -> Markup:
     return Markup('<span class="gap">{} more</span>').format(n)
-
-
-def heat(x: float, most: float) -> str:
-    """The class of a tint: eight steps a side, none around zero."""
-    step = round(8 * min(abs(x) / most, 1.0) ** (1 / 1.5)) if math.isfinite(x) and most > 0 else 0
-    return "none" if step == 0 else f"{'pos' if x > 0 else 'neg'}-{step}"
 
 
 def _by_head(e: Explanation, links: Links) -> Parts | None:
