@@ -44,10 +44,20 @@
     page.click();
   };
 
+  /* One number of a table is in the tab order, the arrows reach the others. */
+  const rove = (cell) => {
+    for (const row of table()) for (const other of row) other.tabIndex = -1;
+    const first = cell || one("#values .grid .num[aria-current]") || one("#values .grid .num");
+    if (first) first.tabIndex = 0;
+  };
+
+  document.addEventListener("focusin", (event) => {
+    if (event.target.matches("#values .grid .num")) rove(event.target);
+  });
+
   const enterTable = () => {
     const cell = one("#values .grid .num[aria-current]") || one("#values .grid .num");
     if (cell) cell.focus();
-    return Boolean(cell);
   };
 
   /* ---- back along the trail ---- */
@@ -71,8 +81,6 @@
       back();
     } else if (event.key in MOVES && event.target.matches("#values .grid .num")) {
       move(event, event.key);
-    } else if (event.key in MOVES && event.target === document.body && enterTable()) {
-      event.preventDefault();
     }
   });
 
@@ -90,15 +98,19 @@
   live.className = "vh";
   live.setAttribute("aria-live", "polite");
   document.body.append(live);
+  rove();
 
-  const part = (element) => (element.closest("#values .grid, #why, #map, #values") || {}).id || (element.closest(".grid") ? "grid" : "");
+  const part = (element) => {
+    const around = element.closest("#values .grid, #values, #why, #map");
+    return around ? around.id || "grid" : "";
+  };
 
   document.addEventListener("htmx:beforeSwap", () => {
     left = document.activeElement ? part(document.activeElement) : "";
   });
 
-  document.addEventListener("htmx:afterSettle", (event) => {
-    if (event.target.id === "live") return;
+  document.addEventListener("htmx:afterSettle", () => {
+    rove();
     if (landing) {
       focusCell(table(), ...landing);
     } else if (left === "grid") {

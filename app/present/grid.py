@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from markupsafe import Markup, escape
+from markupsafe import Markup
 from numpy.typing import NDArray
 
 from app.present import numbers
@@ -50,7 +50,7 @@ class Figures:
         self.is_whole = values.dtype.kind in "iu"
         sizes = np.abs(values[np.isfinite(values)]) if values.size else values
         typical = float(np.quantile(sizes, 0.9)) if sizes.size else 0.0
-        self.decimals = numbers.decimals_for(typical)
+        self.decimals = 0 if self.is_whole else _needed(values, numbers.decimals_for(typical))
         self.is_tiny = 0 < typical < TINY
 
     def show(self, x: float) -> str:
@@ -60,6 +60,13 @@ class Figures:
         if self.is_tiny and x and abs(x) < TINY:
             return numbers.scientific(x, 0).replace("×", "·")
         return numbers.fixed(x, min(self.decimals, numbers.decimals_for(abs(x))) if abs(x) >= 10 else self.decimals)
+
+
+def _needed(values: Array, most: int) -> int:
+    """Decimals that say as much about these numbers as `most` do: 1 for 0.50 and 1.50."""
+    finite = values[np.isfinite(values)].astype(np.float64)
+    exact = np.round(finite, most)
+    return next((n for n in range(most) if np.allclose(np.round(finite, n), exact, rtol=0, atol=1e-9)), most)
 
 
 def grid(run: Run, shown: Window, cells: Cells) -> Table:
@@ -155,12 +162,12 @@ def _onward(run: Run, shown: Window, cells: Cells) -> tuple[str, Markup]:
         index = tuple(r if a == _row_axis(shown) else i for a, i in enumerate(shown.plane))
         values = run.tensor(site).numpy()[index][shown.cols.start : shown.cols.stop]
         scale, figures = summary(run, site).scale, Figures(values)
-        line = [f'<th scope="row">{escape(words)}']
+        line = [f'<th scope="row">{words}']
         for c, x in zip(shown.cols.places, values.tolist(), strict=True):
             kind = "masked" if shown.masks(r, c) else _tint(scale, x)
             place = str(shown.at(r, c)).replace(shown.address.site, site, 1)
             line.append(_cell(cells, place, figures.show(x), kind, False))
-        rows.append(f"<tr>{''.join(line)}\n")
+        rows.append(f"<tr{' class=tiny' if figures.is_tiny else ''}>{''.join(line)}\n")
     if not rows:
         return "", NOTHING
     return f"Row {r} goes on: what its numbers become", Markup("".join(rows))
@@ -192,7 +199,8 @@ def listing(run: Run, shown: Window, cells: Cells) -> Table:
         line += _cell(cells, shown.at(r, 0), figures.show(x), kind, shown.chosen == (r, 0))
         line += "" if is_id else f'<td class="size">{_bar(x, scale, is_signed=bool(low < 0))}'
         rows.append(f"<tr>{line}\n")
-    names = (["predicts"] if is_scored else []) + ["id" if is_id else site.rsplit(".", 1)[-1]] + ([] if is_id else [""])
+    title = "id" if is_id else "loss" if is_scored else site.rsplit(".", 1)[-1]
+    names = (["predicts"] if is_scored else []) + [title] + ([] if is_id else [""])
     head = Markup("").join(
         Markup('<th scope="col">{}</th>').format(name) if name else Markup('<td class="size"></td>') for name in names
     )

@@ -25,7 +25,7 @@ def legend(of: Summary, value: float | None) -> Markup:
     whole = width * len(steps)
     here = None if value is None or not math.isfinite(value) else int(of.scale.steps(np.array([value]))[0])
     most = max(of.counts.values(), default=1)
-    parts, dashes, base = [], "", TOP + HIGH
+    parts, texts, dashes, base = [], [], "", TOP + HIGH
     for n, step in enumerate(steps):
         x = n * width
         count = of.counts.get(step, 0)
@@ -35,9 +35,9 @@ def legend(of: Summary, value: float | None) -> Markup:
         parts.append(_rect(css(step) or "none", x, base, width, STRIP))
         dashes += f"M{x + width // 2 - 2} {base + STRIP / 2}h4" if step < 0 else ""
         if step == here and value is not None:
-            parts.append(_text("here", x + width / 2, base - height - 3, short(value), whole))
+            texts.append(_text("here", x + width / 2, base - height - 3, short(value), whole))
     parts.append(f'<path class="minus" d="{dashes}"/>' if dashes else "")
-    parts += _ticks(of.scale, steps, width, base + STRIP + LINE - 1)
+    parts += texts + _ticks(of.scale, steps, width, base + STRIP + LINE - 1)
     label = f"How many numbers lie at each depth of colour, from {short(of.low)} to {short(of.high)}"
     size = f'viewBox="0 0 {whole} {BOTTOM}" width="{whole}" height="{BOTTOM}"'
     return Markup(f'<svg class="legend" {size} role="img" aria-label="{label}">{"".join(parts)}</svg>')
@@ -69,6 +69,6 @@ def short(x: float) -> str:
     """A number in three figures or so: −72.1, 0.02, 3×10⁻⁷."""
     if x == 0:
         return "0"
-    if abs(x) < 0.01 or abs(x) >= 1e6:
+    if abs(x) < 0.001 or abs(x) >= 1e6:
         return numbers.scientific(x, 0)
     return numbers.fixed(x, numbers.decimals_for(abs(x)))

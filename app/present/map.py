@@ -61,7 +61,7 @@ class MapView:
     note: Markup
     here: str
     is_weight: bool
-    n_heads: int
+    heads: str  # how many in a block: few, some, many
 
 
 def map_view(run: Run, state: State) -> MapView:
@@ -75,7 +75,7 @@ def map_view(run: Run, state: State) -> MapView:
         note=_note(links),
         here=links.here.site.split(".", 2)[-1] if links.node.block is not None else "",
         is_weight=links.node.is_parameter,
-        n_heads=run.model.config.n_head,
+        heads="few" if run.model.config.n_head <= 4 else "some" if run.model.config.n_head <= NARROW_HEADS else "many",
     )
 
 

@@ -16,15 +16,25 @@ from app.present import numbers
 from app.present.heat import picture
 from app.present.legend import legend, short
 from app.present.places import ATTENTION
-from app.present.summary import Summary, head_blocks, largest_in, plane_blocks, summary
+from app.present.summary import (
+    COLS,
+    ROWS,
+    Blocks,
+    Summary,
+    head_blocks,
+    kept,
+    largest_in,
+    matrix,
+    plane_blocks,
+    summary,
+)
 from app.present.window import MOST, Window
 from app.urls import Cells
 from model.address import Address, Index
 from model.run import Run
 
 CELLS = 1000  # cells of all heads' pictures together
-STRIP_ROWS, STRIP_COLS = 16, 64
-AREAS_ACROSS, AREAS = 16, 32  # links on the strip: across, and in all
+AREAS_ACROSS, AREAS = 12, 24  # links on the strip: across, and in all
 
 
 @dataclass(frozen=True)
@@ -52,16 +62,21 @@ def overview(run: Run, shown: Window, cells: Cells, value: float | None) -> Over
         n_heads=run.model.config.n_head if has_heads else 0,
         strip=_strip(run, shown, whole, cells) if is_cut else Markup(""),
         strip_label=_strip_label(run, shown) if is_cut else "",
-        legend=legend(whole, value),
+        legend=legend(whole, value) if whole.low < whole.high else Markup(""),
     )
 
 
 def _label(run: Run, shown: Window, whole: Summary) -> str:
-    what = "The whole tensor on one scale"
-    extent = f"{numbers.count(whole.n)} numbers from {short(whole.low)} to {short(whole.high)}"
+    size = " × ".join(map(numbers.count, run.shape(shown.address.site)))
+    if shown.is_masked:
+        size += f", {numbers.count(whole.n)} of them unmasked,"
+    elif len(shown.axes) > 1:
+        size += f" = {numbers.count(whole.n)} numbers"
+    else:
+        size += " numbers"
     odd = f"; {numbers.count(whole.odd)} are NaN or infinite" if whole.odd else ""
-    sampled = f" (bars: a sample of {numbers.count(whole.sampled)})" if whole.sampled < whole.n // 2 else ""
-    return f"{what}: {extent}{odd}{sampled}"
+    sampled = f"; the bars count a sample of {numbers.count(whole.sampled)}" if whole.sampled < whole.n // 2 else ""
+    return f"The whole tensor: {size} from {short(whole.low)} to {short(whole.high)}{odd}{sampled}"
 
 
 # -- heads
@@ -78,11 +93,8 @@ def _heads(run: Run, shown: Window, whole: Summary, cells: Cells) -> Markup:
     items = []
     for head in range(n):
         is_here = here.get(axis) == head
-        mark = Markup("")
-        if is_here and not (shown.rows.is_whole and shown.cols.is_whole):
-            mark = _frame(shown, cut.row_edges, cut.col_edges)
         link = cells.number(_in_head(shown, axis, head), f"head {head}", css="to", current=is_here)
-        items.append(Markup('<li class="head">{}{}</li>').format(picture(steps[head], marks=mark), link))
+        items.append(Markup('<li class="head">{}{}</li>').format(picture(steps[head]), link))
     return Markup("").join(items)
 
 
@@ -109,26 +121,41 @@ def _in_head(shown: Window, axis: int, head: int) -> str:
 
 
 def _strip(run: Run, shown: Window, whole: Summary, cells: Cells) -> Markup:
-    """The matrix in at most 16 × 64 blocks, each as deep as its largest number, under a layer of links."""
-    cut = plane_blocks(run, shown.address.site, shown.plane, STRIP_ROWS, STRIP_COLS)
-    rows, cols = cut.largest.shape
+    """The matrix in blocks, each as deep as its largest number, under a layer of links."""
+    cut = plane_blocks(run, shown.address.site, shown.plane)
+    rows = len(cut.row_edges) - 1
     marks = _frame(shown, cut.row_edges, cut.col_edges) + _spot(shown, cut.row_edges, cut.col_edges)
     drawn = picture(whole.scale.steps(cut.largest), marks=marks)
-    x = run.tensor(shown.address.site).numpy()[shown.plane]
-    x = x if x.ndim == 2 else x.reshape(1, -1)
+    node = run.model.graph[shown.address.site]
+    targets: list[list[Target]] = kept(run, node, ("areas", str(shown.plane)), lambda: _targets(run, shown, cut))
+    areas = Markup("").join(
+        Markup("<div>{}</div>").format(Markup("").join(_area(shown, target, cells) for target in line))
+        for line in targets
+    )
+    size = "low" if rows <= 2 else "tall" if rows >= 8 else "mid"
+    return Markup('<div class="strip {}">{}<div class="areas">{}</div></div>').format(size, drawn, areas)
+
+
+Target = tuple[int, int, float]  # row, column, number
+
+
+def _targets(run: Run, shown: Window, cut: Blocks) -> list[list[Target]]:
+    """Where each area of the strip leads: to the number of largest size in it."""
+    x = matrix(run, shown.address.site, shown.plane)
+    rows, cols = cut.largest.shape
     across = min(AREAS_ACROSS, -(-x.shape[1] // MOST), cols)
     down = max(1, min(AREAS // across, -(-x.shape[0] // MOST), rows))
-    lines = []
-    for i in range(down):
-        links = []
-        for j in range(across):
-            r, c = largest_in(x, cut, _part(i, down, rows), _part(j, across, cols))
-            label = f"largest here: {short(float(x[r, c]))}"
-            links.append(cells.number(_cell(shown, r, c), "", css="area", label=label))
-        lines.append(Markup("<div>{}</div>").format(Markup("").join(links)))
-    size = "low" if rows <= 2 else "tall" if rows >= 8 else "mid"
-    areas = Markup("").join(lines)
-    return Markup('<div class="strip {}">{}<div class="areas">{}</div></div>').format(size, drawn, areas)
+
+    def target(i: int, j: int) -> Target:
+        r, c = largest_in(x, cut, _part(i, down, rows), _part(j, across, cols))
+        return r, c, float(x[r, c])
+
+    return [[target(i, j) for j in range(across)] for i in range(down)]
+
+
+def _area(shown: Window, target: Target, cells: Cells) -> Markup:
+    r, c, value = target
+    return cells.number(_cell(shown, r, c), "", css="area", label=f"largest here: {short(value)}")
 
 
 def _part(i: int, parts: int, n: int) -> range:
@@ -144,15 +171,14 @@ def _cell(shown: Window, r: int, c: int) -> str:
 
 
 def _strip_label(run: Run, shown: Window) -> str:
+    """What the strip shows: which part of the tensor, and how many numbers a mark stands for."""
     shape = [run.size(axis) for a, axis in enumerate(shown.axes) if a not in dict(shown.fixed)]
     rows, cols = (1, shape[0]) if len(shape) == 1 else (shape[0], shape[1])
-    each = -(-rows // min(rows, STRIP_ROWS)) * -(-cols // min(cols, STRIP_COLS))
-    size = " × ".join(map(numbers.count, shape))
-    part = "This head" if shown.fixed and shown.axes[shown.fixed[0][0]] == "head" else "All"
-    if each == 1:
-        return f"{part}, {size}. A click goes to the largest number there."
-    mark = f"each mark the largest of up to {numbers.count(each)}"
-    return f"{part}, {size}: {mark}. A click goes to the largest number there."
+    each = -(-rows // min(rows, ROWS)) * -(-cols // min(cols, COLS))
+    part = "".join(f"{shown.axes[a]} {i}: " for a, i in shown.fixed)
+    mark = "a mark a number" if each == 1 else f"a mark is the largest of up to {numbers.count(each)}"
+    words = f"{part}{' × '.join(map(numbers.count, shape))}, {mark}. A click goes to the largest number there."
+    return words[0].upper() + words[1:]
 
 
 def _frame(shown: Window, row_edges: np.ndarray, col_edges: np.ndarray) -> Markup:

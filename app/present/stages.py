@@ -87,10 +87,10 @@ def _link(run: Run, address: Address, cells: Cells, site: str, words: str) -> Ma
     return cells.number(at, words.format(d_head=run.model.config.d_head), css="to", current=is_here)
 
 
-# What a row of numbers becomes next, column by column: site -> (site after it, words) …
+# What a row of numbers becomes next, column by column: site -> (site after it, words in HTML) …
 ONWARD: dict[str, tuple[tuple[str, str], ...]] = {
-    "qk": (("scores", "÷ √{d_head}"), ("exp", "e^(s − max)"), ("pattern", "weight")),
-    "scores": (("exp", "e^(s − max)"), ("pattern", "weight")),
+    "qk": (("scores", "÷ √{d_head}"), ("exp", "e<sup>s − max</sup>"), ("pattern", "weight")),
+    "scores": (("exp", "e<sup>s − max</sup>"), ("pattern", "weight")),
     "exp": (("pattern", "weight"),),
     "pre": (("post", "after the bend"),),
     "normalized": (("out", "× w + b"),),
@@ -99,7 +99,7 @@ ONWARD: dict[str, tuple[tuple[str, str], ...]] = {
 
 
 def onward(run: Run, node: Node) -> list[tuple[str, str]]:
-    """Sites of the same shape that a row of this site goes on to, with words."""
+    """Sites of the same shape that a row of this site goes on to, with words in HTML."""
     parent, short = _split(node.name)
     following = [(parent + site, words.format(d_head=run.model.config.d_head)) for site, words in ONWARD.get(short, ())]
     return [(site, words) for site, words in following if site in run.model.graph]

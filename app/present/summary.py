@@ -1,7 +1,7 @@
-"""A whole tensor at a glance: its range and histogram, and pictures in which each cell is the largest of a block.
+"""A whole tensor in a few numbers: its range, its histogram, and the largest numbers of its blocks.
 
-Bounded work: reductions run over contiguous chunks, histograms over a fixed sample, and both are kept with their run
-(those of parameters with their model).
+Bounded work: reductions run over contiguous chunks, a histogram looks at a fixed sample, and both are kept with their
+run (those of parameters with their model).
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ from model.graph import Node
 from model.run import Run
 
 SAMPLE = 1 << 16  # numbers that a histogram looks at
+ROWS, COLS = 16, 64  # blocks that a matrix is cut into at most
 
 Floats = NDArray[np.float32]
+Mask = NDArray[np.bool_]
 
 _kept: WeakKeyDictionary[Any, dict[tuple[Any, ...], Any]] = WeakKeyDictionary()
 
@@ -37,75 +39,32 @@ def kept(run: Run, node: Node, key: tuple[Any, ...], make: Callable[[], Any]) ->
     return store[node.name, *key]
 
 
-@dataclass(frozen=True)
-class Summary:
-    """A whole tensor in a few numbers, places that attention masks left out.
-
-    `n` numbers from `low` to `high`, `odd` of them NaN or ±∞. `counts[step]` of the `sampled` ones lie at a heat step.
-    """
-
-    n: int
-    low: float
-    high: float
-    odd: int
-    sampled: int
-    counts: dict[int, int]
-    scale: Scale
-
-
-def summary(run: Run, site: str) -> Summary:
-    """The summary of a site or parameter."""
-    node = run.model.graph[site]
-    made: Summary = kept(run, node, ("summary",), lambda: _summary(run.tensor(site).numpy(), node))
-    return made
-
-
-def _summary(x: Floats, node: Node) -> Summary:
-    mask = causal(x.shape) if node.axes == ATTENTION else None
-    low, high = _range(x, mask)
-    numbers = _sample(x, mask)
-    odd = 0
-    if not (math.isfinite(low) and math.isfinite(high)):
-        counted = x if mask is None else x[:, mask]
-        finite = counted[np.isfinite(counted)]
-        odd = counted.size - finite.size
-        low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
-    scale = Scale(max(abs(low), abs(high)), exponent_of(node.short))
-    steps, counts = np.unique(scale.steps(numbers[np.isfinite(numbers)]), return_counts=True)
-    n = x.size if mask is None else x.shape[0] * int(mask.sum())
-    return Summary(n, low, high, odd, len(numbers), dict(zip(steps.tolist(), counts.tolist(), strict=True)), scale)
-
-
-def _range(x: Floats, mask: NDArray[np.bool_] | None) -> tuple[float, float]:
-    if mask is None:
-        return float(x.min()), float(x.max())
-    return float(np.min(x, where=mask, initial=np.inf)), float(np.max(x, where=mask, initial=-np.inf))
-
-
-def _sample(x: Floats, mask: NDArray[np.bool_] | None) -> Floats:
-    """All numbers of a small tensor; of a large one the same SAMPLE places each time."""
-    if x.size <= SAMPLE:
-        return (x if mask is None else x[:, mask]).ravel()
-    where = np.unravel_index(np.random.default_rng(0).integers(0, x.size, SAMPLE), x.shape)
-    picked: Floats = x[where]
-    return picked if mask is None else picked[where[2] <= where[1]]
-
-
-def causal(shape: tuple[int, ...]) -> NDArray[np.bool_]:
+def causal(shape: tuple[int, ...]) -> Mask:
     """True where the key (last axis) does not come after the query."""
     return np.tri(shape[-2], shape[-1], dtype=np.bool_)
 
 
+# -- blocks
+
+
 @dataclass(frozen=True)
 class Blocks:
-    """A matrix cut into rows × cols blocks: `largest[…, i, j]` is the signed number of largest size in a block.
+    """A matrix cut into blocks, with the highest and lowest finite number of each; leading axes (heads) are kept.
 
-    Leading axes (heads) are kept. Blocks that are all masked hold 0. Block i covers rows `row_edges[i]` to `[i+1]`.
+    Block i covers rows `row_edges[i]` to `row_edges[i + 1]`. Blocks without a number that counts hold 0.
+    `is_odd` where some numbers are NaN or ±∞.
     """
 
-    largest: Floats
+    high: Floats
+    low: Floats
     row_edges: NDArray[np.int64]
     col_edges: NDArray[np.int64]
+    is_odd: bool = False
+
+    @property
+    def largest(self) -> Floats:
+        """The signed number of largest size in each block."""
+        return np.where(self.high >= -self.low, self.high, self.low)
 
 
 def edges(n: int, parts: int) -> NDArray[np.int64]:
@@ -114,16 +73,22 @@ def edges(n: int, parts: int) -> NDArray[np.int64]:
 
 
 def blocks(x: Floats, rows: int, cols: int, *, is_masked: bool = False) -> Blocks:
-    """Cut the last two axes into at most rows × cols blocks."""
+    """Cut the last two axes into at most rows × cols blocks; what attention masks does not count."""
     row_edges, col_edges = edges(x.shape[-2], min(rows, x.shape[-2])), edges(x.shape[-1], min(cols, x.shape[-1]))
     mask = causal(x.shape) if is_masked else None
     high = _reduce(x, np.max, np.maximum, -np.inf, row_edges, col_edges, mask)
     low = _reduce(x, np.min, np.minimum, np.inf, row_edges, col_edges, mask)
-    seen_odd = not (np.isfinite(high).all() and np.isfinite(low).all())
-    if seen_odd and not np.isfinite(x if mask is None else x[..., mask]).all():
-        return blocks(np.where(np.isfinite(x), x, 0).astype(np.float32), rows, cols, is_masked=is_masked)
-    largest = np.where(high >= -low, high, low)
-    return Blocks(np.where(np.isfinite(largest), largest, 0), row_edges, col_edges)
+    is_odd = not bool(np.isfinite(high).all() and np.isfinite(low).all()) and _has_odd(x, mask)
+    if is_odd:
+        cleaned = blocks(np.where(np.isfinite(x), x, 0).astype(np.float32), rows, cols, is_masked=is_masked)
+        return Blocks(cleaned.high, cleaned.low, row_edges, col_edges, is_odd=True)
+    empty = high < low
+    return Blocks(np.where(empty, 0, high), np.where(empty, 0, low), row_edges, col_edges)
+
+
+def _has_odd(x: Floats, mask: Mask | None) -> bool:
+    """Whether some number that counts is NaN or ±∞ (blocks that are wholly masked look so, too)."""
+    return not bool(np.isfinite(x if mask is None else x[..., mask]).all())
 
 
 def _reduce(
@@ -133,16 +98,16 @@ def _reduce(
     start: float,
     row_edges: NDArray[np.int64],
     col_edges: NDArray[np.int64],
-    mask: NDArray[np.bool_] | None,
+    mask: Mask | None,
 ) -> Floats:
+    """`over` (max or min) of each block: first down the rows of a chunk, then along what is left."""
     parts = []
     for a, b in pairwise(row_edges.tolist()):
         part = x[..., a:b, :]
         if mask is not None:
-            part = over(part, axis=-2, where=mask[a:b], initial=start)
+            parts.append(over(part, axis=-2, where=mask[a:b], initial=start))
         else:
-            part = part[..., 0, :] if b - a == 1 else over(part, axis=-2)
-        parts.append(part)
+            parts.append(part[..., 0, :] if b - a == 1 else over(part, axis=-2))
     stacked = np.stack(parts, axis=-2)
     if len(col_edges) - 1 == stacked.shape[-1]:
         return stacked
@@ -150,17 +115,20 @@ def _reduce(
     return reduced
 
 
-def plane_blocks(run: Run, site: str, plane: tuple[Index, ...], rows: int, cols: int) -> Blocks:
+def plane_blocks(run: Run, site: str, plane: tuple[Index, ...]) -> Blocks:
     """Blocks of one matrix of a tensor (a vector counts as one row), kept."""
     node = run.model.graph[site]
-
-    def make() -> Blocks:
-        x = run.tensor(site).numpy()[plane]
-        is_masked = node.axes == ATTENTION and not isinstance(plane[0], slice)
-        return blocks(x if x.ndim == 2 else x.reshape(1, -1), rows, cols, is_masked=is_masked)
-
-    made: Blocks = kept(run, node, ("blocks", str(plane), rows, cols), make)
+    is_masked = node.axes == ATTENTION and isinstance(plane[0], int)
+    made: Blocks = kept(
+        run, node, ("blocks", str(plane)), lambda: blocks(matrix(run, site, plane), ROWS, COLS, is_masked=is_masked)
+    )
     return made
+
+
+def matrix(run: Run, site: str, plane: tuple[Index, ...]) -> Floats:
+    """One matrix of a tensor; a vector as one row."""
+    x: Floats = run.tensor(site).numpy()[plane]
+    return x if x.ndim == 2 else x.reshape(1, -1)
 
 
 def head_blocks(run: Run, site: str, rows: int, cols: int) -> Blocks:
@@ -177,11 +145,76 @@ def head_blocks(run: Run, site: str, rows: int, cols: int) -> Blocks:
 
 
 def largest_in(x: Floats, cut: Blocks, block_rows: range, block_cols: range) -> tuple[int, int]:
-    """Row and column, in the matrix `x`, of the number of largest size within an area of blocks."""
+    """Row and column, in the matrix `x`, of the finite number of largest size within an area of blocks."""
     area = np.abs(cut.largest[block_rows.start : block_rows.stop, block_cols.start : block_cols.stop])
     i, j = np.unravel_index(int(area.argmax()), area.shape)
     r0, r1 = cut.row_edges[block_rows.start + i], cut.row_edges[block_rows.start + i + 1]
     c0, c1 = cut.col_edges[block_cols.start + j], cut.col_edges[block_cols.start + j + 1]
-    block = np.abs(np.where(np.isfinite(part := x[r0:r1, c0:c1]), part, 0))
+    part = x[r0:r1, c0:c1]
+    block = np.abs(np.where(np.isfinite(part), part, 0))
     r, c = np.unravel_index(int(block.argmax()), block.shape)
     return int(r0 + r), int(c0 + c)
+
+
+# -- summaries
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A whole tensor in a few numbers; places that attention masks are left out.
+
+    `n` numbers from `low` to `high`, `odd` of them NaN or ±∞. `counts[step]` of the `sampled` ones lie at a heat step.
+    """
+
+    n: int
+    low: float
+    high: float
+    odd: int
+    sampled: int
+    counts: dict[int, int]
+    scale: Scale
+
+
+def summary(run: Run, site: str) -> Summary:
+    """The summary of a site or parameter, kept."""
+    node = run.model.graph[site]
+    made: Summary = kept(run, node, ("summary",), lambda: _summary(run, node))
+    return made
+
+
+def _summary(run: Run, node: Node) -> Summary:
+    x = run.tensor(node.name).numpy()
+    mask = causal(x.shape) if node.axes == ATTENTION else None
+    low, high, odd = _range(run, node, x, mask)
+    numbers = _sample(x, mask)
+    scale = Scale(max(abs(low), abs(high)), exponent_of(node.short))
+    steps, counts = np.unique(scale.steps(numbers[np.isfinite(numbers)]), return_counts=True)
+    n = x.size if mask is None else x.shape[0] * int(mask.sum())
+    return Summary(n, low, high, odd, len(numbers), dict(zip(steps.tolist(), counts.tolist(), strict=True)), scale)
+
+
+def _range(run: Run, node: Node, x: Floats, mask: Mask | None) -> tuple[float, float, int]:
+    """The lowest and the highest finite number, and how many are not finite."""
+    if len(node.axes) == 2:  # the overview needs the blocks of the whole matrix anyway
+        cut = plane_blocks(run, node.name, (slice(None), slice(None)))
+        low, high, is_odd = float(cut.low.min()), float(cut.high.max()), cut.is_odd
+    else:
+        counted = True if mask is None else mask
+        low = float(np.min(x, where=counted, initial=np.inf))
+        high = float(np.max(x, where=counted, initial=-np.inf))
+        is_odd = not (math.isfinite(low) and math.isfinite(high))
+    if not is_odd:
+        return low, high, 0
+    numbers = x if mask is None else x[:, mask]
+    finite = numbers[np.isfinite(numbers)]
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
+    return low, high, numbers.size - finite.size
+
+
+def _sample(x: Floats, mask: Mask | None) -> Floats:
+    """All numbers of a small tensor; of a large one the same SAMPLE places each time."""
+    if x.size <= SAMPLE:
+        return (x if mask is None else x[:, mask]).ravel()
+    where = np.unravel_index(np.random.default_rng(0).integers(0, x.size, SAMPLE), x.shape)
+    picked: Floats = x[where]
+    return picked if mask is None else picked[where[2] <= where[1]]

@@ -62,6 +62,7 @@ class ValuesView:
     table: Table | None
     alone: Markup  # the number of a scalar site
     kind: str
+    is_scored: bool  # the rows say which token they had to predict
     pagers: tuple[Pager, ...]
     back: str  # URL of the window that holds the chosen number, where it is out of view
     hidden: tuple[tuple[str, str], ...]  # what a form that moves the window keeps
@@ -92,6 +93,7 @@ def values_view(run: Run, state: State) -> ValuesView:
         table=_table(run, shown, cells),
         alone=cells.number(str(address), numbers.value(value), current=True) if value is not None else Markup(""),
         kind=shown.kind,
+        is_scored=node.name == "loss_per_token",
         pagers=_pagers(state, shown),
         back=replace(state, row=None, col=None).url() if shown.chosen and not shown.is_in_view else "",
         hidden=_kept(state),
