@@ -133,7 +133,7 @@ class Cells:
         here = ' aria-current="true"' if current else ""
         if self.as_buttons:
             return Markup(
-                f'<button form="go" name="at" value="{escape(at, quote=True)}" class="{css}"{here}{attributes}>'
+                f'<button type="submit" form="go" name="at" value="{escape(at, quote=True)}" class="{css}"{here}{attributes}>'
                 f"{inner}</button>"
             )
         href = self._front + escape(quote(at, safe=SAFE), quote=True)
