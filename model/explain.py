@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from model.address import Address, Calc, parse
+from model.backward import gradient_formula, gradient_rule, passed_back_to
 from model.errors import AddressError, ReaderError
 from model.expression import expression_rule, number
 from model.ops.base import Combine, Constant, Floats, Function, Group, Rule, Step
@@ -97,6 +98,12 @@ class Explanation:
         return text_form(self)
 
 
+SLOPE = (
+    "How fast the loss moves as this number is nudged, all else computed on from there: "
+    "for everything that reads it, the slope there times how much the reader moves with it."
+)
+
+
 def explain(run: Run, at: str, *, offset: int = 0, limit: int = 20, order: Order = "index") -> Explanation:
     """Explain the number at `at`. `offset` and `limit` choose the window of terms, `order` their order.
 
@@ -115,16 +122,17 @@ def explain(run: Run, at: str, *, offset: int = 0, limit: int = 20, order: Order
         raise AddressError(f"{parsed} is more than one number.", _first_of(run, address))
     place: tuple[int, ...] = address.index  # type: ignore[assignment]
     node = run.model.graph[address.site]
-    about = {
-        "site": node.name,
-        "op": node.op.name,
-        "formula": node.op.formula(run, place),
-        "plain": node.op.plain(run, place),
-    }
-    value = float(run.tensor(node.name)[place])
-    return _build(
-        run, str(address), value, node.op.forward(run, place), about, used_by(run, address), offset, limit, order
-    )
+    if address.quantity == "grad":
+        rule = gradient_rule(run, node, place)
+        about = {"site": node.name, "op": "gradient", "formula": gradient_formula(run, node, place), "plain": SLOPE}
+        readers = passed_back_to(run, node, place)
+    else:
+        rule = node.op.forward(run, place)
+        about = {"site": node.name, "op": node.op.name}
+        about |= {"formula": node.op.formula(run, place), "plain": node.op.plain(run, place)}
+        readers = used_by(run, address)
+    value = float(run.values(address))
+    return _build(run, str(address), value, rule, about, readers, offset, limit, order)
 
 
 def used_by(run: Run, address: Address) -> tuple[str, ...]:

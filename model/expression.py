@@ -9,8 +9,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from model.address import Address, Binary, Calc, Call, Negative, Node, Number, Partial
+from model.backward import gradient_rule
 from model.errors import AddressError
-from model.ops.base import EXP, LOG, MAX, SQRT, Column, Computed, Constant, Difference, Floats, Group, Ref, Rule, grid
+from model.ops.base import (
+    EXP,
+    LOG,
+    MAX,
+    SQRT,
+    Column,
+    Computed,
+    Constant,
+    Difference,
+    Floats,
+    Group,
+    Inverse,
+    Ref,
+    Rule,
+    grid,
+)
 
 if TYPE_CHECKING:
     from model.run import Run
@@ -64,7 +80,8 @@ def _binary(op: str, left: Floats, right: Floats, node: Binary) -> Floats:
 
 def reference(run: Run, address: Address) -> Ref:
     """An address as a column; slices stay sliced in the array that `run.numbers` gives."""
-    return Ref(address.site, run.check(address).index)  # type: ignore[arg-type]
+    checked = run.check(address)
+    return Ref(checked.site, checked.index, checked.quantity)  # type: ignore[arg-type]
 
 
 # -- its explanation
@@ -131,7 +148,7 @@ def _elements(run: Run, node: Node) -> Group:
             full[axis] = place + start
         names = tuple(run.model.graph[node.site].axes[axis] for axis in sliced)
         shown = tuple(place + start for place, start in zip(places, starts, strict=True))
-        return Group((Ref(node.site, tuple(full)),), n, axes=names, places=shown)  # type: ignore[arg-type]
+        return Group((Ref(node.site, tuple(full), node.quantity),), n, axes=names, places=shown)  # type: ignore[arg-type]
     return Group((Computed(lambda k: str(Calc(element(run, node, k))), values.ravel()),), n)
 
 
@@ -159,12 +176,20 @@ def element(run: Run, node: Node, k: int) -> Node:
 # -- the first terms of a sum
 
 
+def rule_of(run: Run, address: Address) -> Rule:
+    """The rule of the number at a checked address: its value's, or its gradient's."""
+    node, place = run.model.graph[address.site], address.index
+    if address.quantity == "grad":
+        return gradient_rule(run, node, place)  # type: ignore[arg-type]
+    return node.op.forward(run, place)  # type: ignore[arg-type]
+
+
 def partial_rule(run: Run, node: Partial) -> Rule:
     """Terms start … stop−1 of a sum, in index order."""
     address = run.check(node.of)
     if not address.is_single:
         raise AddressError(f"partial(…) takes one number, not {node.of}.", "As in partial(logits[3,17],0:31).")
-    rule = run.model.graph[address.site].op.forward(run, address.index)  # type: ignore[arg-type]
+    rule = rule_of(run, address)
     if rule.combine != "sum":
         raise AddressError(f"{node.of} is not a sum, so it has no first terms.", "As in partial(logits[3,17],0:31).")
     n = sum(group.n for group in rule.groups)
@@ -182,7 +207,10 @@ def partial_rule(run: Run, node: Partial) -> Rule:
 def _cut(group: Group, start: int, stop: int) -> Group:
     def column(c: Column) -> Column:
         if isinstance(c, Ref):
-            return Ref(c.site, tuple(i if isinstance(i, int) or np.ndim(i) == 0 else i[start:stop] for i in c.index))
+            places = tuple(i if isinstance(i, int) or np.ndim(i) == 0 else i[start:stop] for i in c.index)
+            return Ref(c.site, places, c.quantity)
+        if isinstance(c, Inverse):
+            return Inverse(column(c.of))  # type: ignore[arg-type]
         if isinstance(c, Difference):
             return Difference(column(c.minuend), column(c.subtrahend))  # type: ignore[arg-type]
         return c

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from model.config import Config
-from model.errors import AddressError
+from model.errors import UnknownSite
 from model.ops.activation import Gelu, Relu
 from model.ops.base import Op
 from model.ops.embedding import Lookup, Parameter, PositionRow, Tied, Tokens
@@ -46,16 +46,19 @@ class Graph:
         self.config = config
         self.nodes: dict[str, Node] = {node.name: node for node in _build(config)}
         self._consumers: dict[str, list[Node]] = {name: [] for name in self.nodes}
+        self._passers: dict[str, list[Node]] = {name: [] for name in self.nodes}
         for node in self.nodes.values():
             for source in node.op.reads:
                 self._consumers[source].append(node)
+            for source in node.op.grad_reads:
+                self._passers[source].append(node)
 
     def __getitem__(self, name: str) -> Node:
         """The node of that name. Raises AddressError that names the nearest thing that exists."""
         try:
             return self.nodes[name]
         except KeyError:
-            raise AddressError(f"There is no site or parameter “{name}”.", self._nearest(name)) from None
+            raise UnknownSite(f"There is no site or parameter “{name}”.", self._nearest(name)) from None
 
     def __contains__(self, name: str) -> bool:
         return name in self.nodes
@@ -74,6 +77,10 @@ class Graph:
     def consumers(self, name: str) -> list[Node]:
         """The nodes whose ops read `name`."""
         return self._consumers[name]
+
+    def passers(self, name: str) -> list[Node]:
+        """The nodes whose ops hand a slope back to `name`: its consumers, but for softmax's inner steps and views."""
+        return self._passers[name]
 
     def shape(self, name: str, n_pos: int) -> tuple[int, ...]:
         """Sizes of the node's axes in a run of `n_pos` tokens."""
@@ -213,7 +220,7 @@ def _attention(a: str, x: str, out: str, n: int) -> Iterator[Node]:
     z, w_o = Operand(f"{a}.z", "thc", "z"), Operand(f"{a}.W_O", "hcm", "W_O")
     share = SumProduct(
         "linear", f"{a}.result", "thm", (z, w_o), symbol="r",
-        says="What head {h} alone writes into entry {m} of {token_t}'s row.",
+        says="What head {h} alone writes into entry {m} of {token_t}'s row.", is_view=True,
     )  # fmt: skip
     yield Node(f"{a}.result", axes_of("thm"), share, "One head's share", "attn", n)
     joined = SumProduct(

@@ -36,8 +36,11 @@ class LanguageModel:
 
     def _capture(self, site: str, _module: nn.Module, _inputs: tuple[Tensor, ...], output: Tensor) -> None:
         captured: dict[str, Tensor] | None = getattr(self._sink, "captured", None)
-        if captured is not None:
-            captured[site] = output[0]
+        if captured is None:
+            return
+        if torch.is_grad_enabled() and not output.requires_grad:
+            output.requires_grad_()  # where the tape begins: the weights need no gradient of their own
+        captured[site] = output
 
     @property
     def n_parameters(self) -> int:
@@ -102,11 +105,15 @@ class LanguageModel:
 
     def capture(self, tokens: list[int]) -> dict[str, Tensor]:
         """Every hook point's output for these tokens, the batch axis taken off."""
+        with torch.no_grad():
+            return {site: output[0] for site, output in self.tape(tokens).items()}
+
+    def tape(self, tokens: list[int]) -> dict[str, Tensor]:
+        """Every hook point's output with its batch axis; on autograd's tape where grad is enabled."""
         captured: dict[str, Tensor] = {}
         self._sink.captured = captured
         try:
-            with torch.no_grad():
-                self.net(torch.tensor([tokens]))
+            self.net(torch.tensor([tokens]))
         finally:
             self._sink.captured = None
         return captured

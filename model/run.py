@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,8 +16,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from model.address import Address, Calc, Index, parse
+from model.backward import on_demand, site_gradients
 from model.errors import AddressError
-from model.ops.base import Column, Computed, Constant, Difference, Floats
+from model.ops.base import Column, Computed, Constant, Difference, Floats, Inverse, Ref
 
 if TYPE_CHECKING:
     from model.explain import Explanation, Order
@@ -47,6 +49,7 @@ class Run:
         self.token_tensor = torch.tensor(self.tokens)
         self.is_sequence = is_sequence
         self._tensors = captured
+        self._slopes: dict[str, Tensor] = {}
         self._lock = threading.RLock()
         self.target_is_own = target is None
         self.target = self.largest_logit(self.n_pos - 1) if target is None else target
@@ -57,8 +60,9 @@ class Run:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held by captured and derived sites (weights not counted)."""
-        return sum(t.numel() * t.element_size() for name, t in self._tensors.items() if name not in self._weights)
+        """Bytes held by captured and derived sites and their gradients (weights not counted)."""
+        values = [t for name, t in self._tensors.items() if name not in self._weights]
+        return sum(t.numel() * t.element_size() for t in (*values, *self._slopes.values()))
 
     @property
     def _weights(self) -> set[str]:
@@ -77,19 +81,68 @@ class Run:
                     self._tensors[site] = found
         return found
 
+    def gradient(self, site: str) -> Tensor:
+        """∂loss/∂site for a whole site, float32, axes as in the graph. The first call computes all captured ones."""
+        with self._lock:
+            if not self._slopes:
+                self._slopes = site_gradients(self)
+            found = self._slopes.get(site)
+            if found is None:
+                whole = tuple(slice(None, None) for _ in self.shape(site))
+                found = self._slopes[site] = on_demand(self, site, whole)
+        return found
+
+    def gradient_at(self, name: str, index: tuple[Index, ...]) -> Tensor:
+        """∂loss/∂name[index] of a site or parameter; of a parameter only the part asked for is computed."""
+        if self.model.graph[name].is_parameter:
+            with torch.no_grad():
+                return on_demand(self, name, index)
+        return self.gradient(name)[index]
+
     def numbers(self, column: Column) -> Floats:
         """The values of one column of factors in float64, one per term (or one for all)."""
         if isinstance(column, (Constant, Computed)):
             return np.asarray(column.value, dtype=np.float64)
+        if isinstance(column, Inverse):
+            return 1 / self.numbers(column.of)
         if isinstance(column, Difference):
             return self.numbers(column.minuend) - self.numbers(column.subtrahend)
+        if column.quantity == "grad":
+            return np.asarray(self._slopes_at(column), dtype=np.float64)
         return np.asarray(self.tensor(column.site).numpy()[column.index], dtype=np.float64)
+
+    def _slopes_at(self, column: Ref) -> NDArray[np.float32]:
+        """Gradients at a column's places; of a parameter, the smallest slice that holds them is computed."""
+        if not self.model.graph[column.site].is_parameter:
+            found: NDArray[np.float32] = self.gradient(column.site).numpy()[column.index]
+            return found
+        index: tuple[Any, ...] = column.index
+        bounds = tuple(i if isinstance(i, slice) else slice(int(np.min(i)), int(np.max(i)) + 1) for i in index)
+        inside = tuple(slice(None) if isinstance(i, slice) else i - b.start for i, b in zip(index, bounds, strict=True))
+        found = self.gradient_at(column.site, bounds).numpy()[inside]
+        return found
 
     def size(self, axis: str) -> int:
         return self.model.graph.size(axis, self.n_pos)
 
     def shape(self, site: str) -> tuple[int, ...]:
         return self.model.graph.shape(site, self.n_pos)
+
+    @property
+    def scored(self) -> range:
+        """The positions whose loss counts: the last one, or all that have a next token in the text."""
+        return range(self.n_pos - 1) if self.is_sequence else range(self.n_pos - 1, self.n_pos)
+
+    def underflows(self, t: int) -> bool:
+        """True where the probability that position `t` is scored on is too small for float32 to keep its digits."""
+        return bool(self.tensor("probs")[t, self.next_token(t)] < torch.finfo(torch.float32).tiny)
+
+    def reads_probability(self, t: int) -> bool:
+        """True where the loss reads `probs` at position `t`; `reads_log_probability`, where it reads `log_probs`."""
+        return t in self.scored and not self.underflows(t)
+
+    def reads_log_probability(self, t: int) -> bool:
+        return t in self.scored and self.underflows(t)
 
     def next_token(self, t: int) -> int:
         """What position `t` is scored on: the text's next token, or the target at the last position."""
@@ -108,22 +161,26 @@ class Run:
     # -- addresses
 
     def check(self, address: Address) -> Address:
-        """The address with every index checked against this run. A bare site of several axes means all of it."""
+        """The address with every index checked against this run. Axes left out at the end mean all of them."""
         shape = self.shape(address.site)
-        if address.quantity:
-            raise AddressError(
-                f"“.{address.quantity}” of {address.site} is not available: gradients and steps are not computed yet.",
-                "Leave the suffix out to see the value.",
-            )
-        if not address.index:
-            return address if not shape else Address(address.site, tuple(slice(None) for _ in shape))
         axes = self.model.graph[address.site].axes
-        if len(address.index) != len(shape):
+        if address.quantity.startswith("step"):
+            raise AddressError(
+                f"“.{address.quantity}” of {address.site} is not available: learning steps are not computed yet.",
+                "Leave the suffix out to see the value, or write .grad to see the slope.",
+            )
+        if address.quantity == "grad" and address.site == "tokens":
+            raise AddressError(
+                "A token id has no gradient: it is an address in the vocabulary, not a quantity that can be nudged.",
+                "The row it picks has one: embed[0,0].grad.",
+            )
+        if len(address.index) > len(shape):
             count = f"{len(shape)} indices ({', '.join(axes)})" if shape else "no index"
             raise AddressError(f"{address.site} takes {count}, not {len(address.index)}.", self._example(address.site))
-        for i, size, axis in zip(address.index, shape, axes, strict=True):
+        for i, size, axis in zip(address.index, shape, axes, strict=False):
             self._check_index(address, i, size, axis)
-        return address
+        whole = tuple(slice(None, None) for _ in shape[len(address.index) :])
+        return replace(address, index=address.index + whole)
 
     def _check_index(self, address: Address, i: Index, size: int, axis: str) -> None:
         places = [i] if isinstance(i, int) else [p for p in (i.start, i.stop) if p is not None]
@@ -149,6 +206,8 @@ class Run:
 
             return np.asarray(evaluate(self, address.tree))
         address = self.check(address)
+        if address.quantity == "grad":
+            return self.gradient_at(address.site, address.index).numpy().copy()
         return np.array(self.tensor(address.site).numpy()[address.index])
 
     def __getitem__(self, at: str) -> NDArray[Any]:

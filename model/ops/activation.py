@@ -6,7 +6,21 @@ import math
 from typing import TYPE_CHECKING
 
 from model.address import Index
-from model.ops.base import Function, Group, Op, Place, Ref, Rule, Step, of_sum, subscript
+from model.ops.base import (
+    Computed,
+    Constant,
+    Function,
+    Group,
+    Op,
+    Place,
+    Ref,
+    Rule,
+    Step,
+    along,
+    grad,
+    of_sum,
+    subscript,
+)
 
 if TYPE_CHECKING:
     from model.run import Run
@@ -24,6 +38,12 @@ def gate(x: float) -> float:
     """½(1 + tanh u) = 1/(1 + e^(−2u)): the share of x that GELU lets through."""
     u = ROOT * (x + CUBE * x**3)
     return 1 / (1 + math.exp(-2 * u)) if u > -350 else 0.0
+
+
+def _written(u: str) -> tuple[str, str]:
+    """w = √(2/π)(u + 0.044715u³) and the gate 1/(1 + e^(−2w)) as expressions over the address `u`."""
+    w = f"{ROOT!r}*({u}+{CUBE}*{u}*{u}*{u})"
+    return w, f"1/(1+exp(-2*({w})))"
 
 
 class Gelu(Op):
@@ -48,14 +68,28 @@ class Gelu(Op):
 
     def forward(self, run: Run, at: Place) -> Rule:
         pre = Ref(self.pre, at)
-        x, where = float(run.numbers(pre)), pre.address(0)
-        u = ROOT * (x + CUBE * x**3)
-        written = f"{ROOT!r}*({where}+{CUBE}*{where}*{where}*{where})"
+        u, bent, opened = float(run.numbers(pre)), *_written(pre.address(0))
         steps = (
-            Step(r"w = \sqrt{2/\pi}\,(u + 0.044715\,u^3)", u, f"calc({written})"),
-            Step(r"\tfrac{1}{2}(1 + \tanh w)", gate(x), f"calc(1/(1+exp(-2*({written}))))"),
+            Step(r"w = \sqrt{2/\pi}\,(u + 0.044715\,u^3)", ROOT * (u + CUBE * u**3), f"calc({bent})"),
+            Step(r"\tfrac{1}{2}(1 + \tanh w)", gate(u), f"calc({opened})"),
         )
         return Rule("function", (Group((pre,), label="u"),), function=self.function, steps=steps)
+
+    def backward(self, run: Run, source: str, at: Place) -> tuple[Group, ...]:
+        """g·gate(u) + g·u·gate′(u) with gate′ = gate·(1 − gate)·2√(2/π)(1 + 3·0.044715u²)."""
+        pre, upstream = Ref(self.pre, at), grad(self.out, at)
+        u, where = float(run.numbers(pre)), pre.address(0)
+        _, opened = _written(where)
+        steeper = f"{opened}*(1-{opened})*{2 * ROOT!r}*(1+{3 * CUBE!r}*{where}*{where})"
+        through = Computed(f"calc({opened})", gate(u))
+        turning = Computed(f"calc({steeper})", gate(u) * (1 - gate(u)) * 2 * ROOT * (1 + 3 * CUBE * u**2))
+        return (
+            Group((upstream, through), label="what is let through"),
+            Group((upstream, pre, turning), label="letting through more"),
+        )
+
+    def slope(self, source: str) -> str:
+        return along("g") + r"\,\mathrm{GELU}'(u)"
 
     def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:
         return [at]
@@ -73,3 +107,10 @@ class Relu(Gelu):
 
     def forward(self, run: Run, at: Place) -> Rule:
         return Rule("function", (Group((Ref(self.pre, at),), label="u"),), function=self.function)
+
+    def backward(self, run: Run, source: str, at: Place) -> tuple[Group, ...]:
+        fires = float(run.numbers(Ref(self.pre, at))) > 0
+        return (Group((grad(self.out, at), Constant(r"[u > 0]", float(fires)))),)
+
+    def slope(self, source: str) -> str:
+        return along("g") + r"\,[u > 0]"

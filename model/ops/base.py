@@ -32,10 +32,27 @@ class Ref:
 
     site: str
     index: tuple[int | Ints, ...] = ()
+    quantity: str = ""
 
     def address(self, n: int) -> str:
         """The address that term `n` (0-based within its group) has in this column."""
-        return str(Address(self.site, tuple(int(i if np.ndim(i) == 0 else i[n]) for i in self.index)))  # type: ignore[index]
+        place = tuple(int(i if np.ndim(i) == 0 else i[n]) for i in self.index)  # type: ignore[index]
+        return str(Address(self.site, place, self.quantity))
+
+
+def grad(site: str, index: tuple[int | Ints, ...] = ()) -> Ref:
+    """∂loss/∂site[index] as a column."""
+    return Ref(site, index, "grad")
+
+
+@dataclass(frozen=True)
+class Inverse:
+    """1 / of, as one factor."""
+
+    of: Ref
+
+    def address(self, n: int) -> str:
+        return f"calc(1/{self.of.address(n)})"
 
 
 @dataclass(frozen=True)
@@ -68,7 +85,16 @@ class Constant:
     value: float
 
 
-Column = Ref | Difference | Computed | Constant
+Column = Ref | Inverse | Difference | Computed | Constant
+
+
+def refs_in(column: Column) -> tuple[Ref, ...]:
+    """The places of the run that a column reads."""
+    if isinstance(column, Difference):
+        return (column.minuend, column.subtrahend)
+    if isinstance(column, Inverse):
+        return (column.of,)
+    return (column,) if isinstance(column, Ref) else ()
 
 
 @dataclass(frozen=True)
@@ -130,6 +156,12 @@ class Op:
     name = ""
     out = ""
     reads: tuple[str, ...] = ()
+    passes_on: tuple[str, ...] | None = None  # where its slope goes, if not to all it reads
+
+    @property
+    def grad_reads(self) -> tuple[str, ...]:
+        """The sites and parameters that this op hands a slope back to."""
+        return self.reads if self.passes_on is None else self.passes_on
 
     def derive(self, run: Run) -> Tensor:
         """The whole site in float32 by PyTorch from the sites it reads, for those that no hook captures."""
@@ -147,6 +179,18 @@ class Op:
         """The rule of the number at `at`."""
         raise NotImplementedError
 
+    def backward(self, run: Run, source: str, at: Place) -> tuple[Group, ...]:
+        """∂loss/∂source[at] as far as it comes through this op: upstream slope × local derivative, as terms."""
+        raise NotImplementedError
+
+    def slope(self, source: str) -> str:
+        """LaTeX of the backward rule, indices left out."""
+        raise NotImplementedError
+
+    def gradient(self, run: Run, source: str, index: tuple[Index, ...]) -> Tensor:
+        """∂loss/∂source[index] through this op in float32, for parameters and for sites that no tape reaches."""
+        raise NotImplementedError
+
     def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:
         """Places of `out` that read `source` at `at`, as indices with slices."""
         raise NotImplementedError
@@ -162,6 +206,11 @@ def grid(sizes: Sequence[int]) -> tuple[Ints, ...]:
     if not sizes:
         return ()
     return tuple(axis.ravel() for axis in np.indices(tuple(sizes), dtype=np.int64))
+
+
+def along(symbol: str) -> str:
+    """LaTeX of the loss's slope along a quantity: ∂L/∂x."""
+    return rf"\frac{{\partial L}}{{\partial {symbol}}}"
 
 
 def subscript(symbol: str, at: Sequence[int | str]) -> str:

@@ -7,6 +7,7 @@ einsum: `q[t,h,c] = Σ_i x[t,i]·W_Q[h,i,c] + b_Q[h,c]` is out="thc", factors x:
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor
 
 from model.address import Address, Index
-from model.ops.base import Group, Op, Place, Ref, Rule, every, grid, subscript
+from model.ops.base import Group, Op, Place, Ref, Rule, along, every, grad, grid, subscript
 
 if TYPE_CHECKING:
     from model.run import Run
@@ -54,6 +55,7 @@ class SumProduct(Op):
     """out[…] = Σ Π factors (+ bias). `symbol` is the left side's LaTeX; `{q}` in it is replaced by that letter's place.
 
     `subtotal` names a site with one more axis in place of the first summed letter, whose entries are the partial sums.
+    Such a site is a view: the network does not read it, but the loss has a slope along each partial sum.
     """
 
     def __init__(
@@ -67,10 +69,16 @@ class SumProduct(Op):
         says: str,
         bias: Operand | None = None,
         subtotal: Operand | None = None,
+        is_view: bool = False,
     ) -> None:
         self.name, self.out, self.letters, self.factors = name, out, letters, factors
         self.symbol, self.says, self.bias, self.subtotal = symbol, says, bias, subtotal
         self.reads = tuple(f.site for f in factors) + ((bias.site,) if bias else ())
+        if is_view:
+            self.passes_on = ()
+        elif subtotal:
+            self.passes_on = (*self.reads, subtotal.site)
+        self.operands = [o for o in (*factors, bias, subtotal) if o is not None]
         read = dict.fromkeys("".join(f.letters for f in factors))
         self.summed = "".join(letter for letter in read if letter not in letters)
 
@@ -101,9 +109,56 @@ class SumProduct(Op):
             return None
         return lambda n: str(Address(part.site, tuple((fixed | {self.summed[0]: n})[x] for x in part.letters)))
 
+    def backward(self, run: Run, source: str, at: Place) -> tuple[Group, ...]:
+        operand = self._operand(source)
+        fixed: dict[str, int] = dict(zip(operand.letters, at, strict=True))
+        others = self._others(operand)
+        free = "".join(dict.fromkeys(x for x in self.letters + "".join(o.letters for o in others) if x not in fixed))
+        places = grid([run.size(AXES[letter]) for letter in free])
+        where = fixed | dict(zip(free, places, strict=True))
+        columns = [grad(self.out, tuple(where[letter] for letter in self.letters))]
+        columns += [Ref(o.site, tuple(where[letter] for letter in o.letters)) for o in others]
+        n = len(places[0]) if free else 1
+        return (Group(tuple(columns), n, axes=axes_of(free), places=places),)
+
+    def slope(self, source: str) -> str:
+        operand = self._operand(source)
+        others = self._others(operand)
+        free = dict.fromkeys(x for x in self.letters + "".join(o.letters for o in others) if x not in operand.letters)
+        sums = rf"\sum_{{{','.join(free)}}} " if free else ""
+        return sums + along(self.bare_symbol) + "".join(rf"\,{o.symbol}" for o in others)
+
+    def gradient(self, run: Run, source: str, index: tuple[Index, ...]) -> Tensor:
+        operand = self._operand(source)
+        chosen = dict(zip(operand.letters, index, strict=True))
+        terms = [(run.gradient(self.out), self.letters)]
+        terms += [(run.tensor(o.site), o.letters) for o in self._others(operand)]
+        picked = [t[tuple(chosen.get(letter, every()) for letter in letters)] for t, letters in terms]
+        kept = ["".join(x for x in letters if not isinstance(chosen.get(x), int)) for _, letters in terms]
+        wanted = "".join(x for x in operand.letters if not isinstance(chosen[x], int))
+        found = "".join(x for x in wanted if any(x in k for k in kept))
+        total = torch.einsum(",".join(kept) + "->" + found, *picked)
+        for axis, letter in enumerate(wanted):  # an axis that no factor has: the view's, along which the slope is one
+            if letter not in found:
+                size = len(range(*chosen[letter].indices(run.size(AXES[letter]))))  # type: ignore[union-attr]
+                total = total.unsqueeze(axis).expand(*total.shape[:axis], size, *total.shape[axis:])
+        return total
+
+    def _operand(self, source: str) -> Operand:
+        """What `source` is to this sum: a factor, the bias, or the view of its partial sums."""
+        return next(operand for operand in self.operands if operand.site == source)
+
+    def _others(self, operand: Operand) -> list[Operand]:
+        return [f for f in self.factors if f.site != operand.site] if operand in self.factors else []
+
+    @property
+    def bare_symbol(self) -> str:
+        """The left side's symbol without its indices."""
+        return re.sub(r"_\{\{\{.*?\}\}\}", "", self.symbol).replace("{{", "{").replace("}}", "}")
+
     def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:
         found = []
-        for operand in (*self.factors, *([self.bias] if self.bias else [])):
+        for operand in self.operands:
             if operand.site == source:
                 fixed = dict(zip(operand.letters, at, strict=True))
                 found.append(tuple(fixed.get(letter, every()) for letter in self.letters))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,10 +10,18 @@ import torch
 from torch import Tensor
 
 from model.address import Index
-from model.ops.base import MINUS_LOG, Constant, Group, Op, Place, Ref, Rule
+from model.ops.base import MINUS_LOG, Constant, Group, Inverse, Op, Place, Ref, Rule, along, grad
 
 if TYPE_CHECKING:
     from model.run import Run
+
+
+def minus_log_p(p: Tensor, log_p: Callable[[], Tensor]) -> Tensor:
+    """−log p for each probability; from `log_p()` where p is too small for float32 to keep its digits."""
+    tiny = p < torch.finfo(p.dtype).tiny
+    if not bool(tiny.any()):
+        return -p.log()
+    return torch.where(tiny, -log_p(), -torch.where(tiny, 1.0, p).log())
 
 
 class TokenLoss(Op):
@@ -22,15 +31,11 @@ class TokenLoss(Op):
     """
 
     name, out, reads = "-log p", "loss_per_token", ("probs", "log_probs", "tokens")
+    passes_on = ("probs", "log_probs")
 
     def derive(self, run: Run) -> Tensor:
         places = (torch.arange(run.n_pos), torch.tensor([run.next_token(t) for t in range(run.n_pos)]))
-        p, log_p = run.tensor("probs")[places], run.tensor("log_probs")[places]
-        return torch.where(p < torch.finfo(p.dtype).tiny, -log_p, -p.log())
-
-    def _underflows(self, run: Run, t: int) -> bool:
-        tiny = float(torch.finfo(torch.float32).tiny)
-        return bool(run.numbers(Ref("probs", (t, run.next_token(t)))) < tiny)
+        return minus_log_p(run.tensor("probs")[places], lambda: run.tensor("log_probs")[places])
 
     def formula(self, run: Run, at: Place) -> str:
         return rf"L_{{{at[0]}}} = -\log p_{{{at[0]},{run.next_token(at[0])}}}"
@@ -47,16 +52,26 @@ class TokenLoss(Op):
     def forward(self, run: Run, at: Place) -> Rule:
         t = at[0]
         place = (t, run.next_token(t))
-        if self._underflows(run, t):
+        if run.underflows(t):
             note = "The probability is too small for float32, so this reads its logarithm from log_probs."
             return Rule("sum", (Group((Ref("log_probs", place), Constant("-1", -1.0))),), notes=(note,))
         return Rule("function", (Group((Ref("probs", place),), label="p"),), function=MINUS_LOG)
+
+    def backward(self, run: Run, source: str, at: Place) -> tuple[Group, ...]:
+        t, v = at
+        if v != run.next_token(t) or (source == "log_probs") != run.underflows(t):
+            return ()
+        columns = (grad(self.out, (t,)), Constant("-1", -1.0))
+        return (Group((*columns, Inverse(Ref("probs", at))) if source == "probs" else columns),)
+
+    def slope(self, source: str) -> str:
+        return rf"-{along('L_t')}" + (r"\,\frac{1}{p}" if source == "probs" else "")
 
     def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:
         if source == "tokens":
             return [(at[0] - 1,)] if at[0] > 0 else []
         t, v = at
-        reads_it = v == run.next_token(t) and (source == "log_probs") == self._underflows(run, t)
+        reads_it = v == run.next_token(t) and (source == "log_probs") == run.underflows(t)
         return [(t,)] if reads_it else []
 
 
@@ -65,11 +80,8 @@ class Loss(Op):
 
     name, out, reads = "loss", "loss", ("loss_per_token",)
 
-    def _positions(self, run: Run) -> range:
-        return range(run.n_pos - 1) if run.is_sequence else range(run.n_pos - 1, run.n_pos)
-
     def derive(self, run: Run) -> Tensor:
-        positions = self._positions(run)
+        positions = run.scored
         return run.tensor("loss_per_token")[positions.start : positions.stop].mean()
 
     def formula(self, run: Run, at: Place) -> str:
@@ -82,7 +94,7 @@ class Loss(Op):
         return f"The loss at the last position, {{t{run.n_pos - 1}}}, for the target {{v{run.target}}}."
 
     def forward(self, run: Run, at: Place) -> Rule:
-        positions = self._positions(run)
+        positions = run.scored
         n = len(positions)
         if n == 1:
             return Rule("sum", (Group((Ref("loss_per_token", (positions.start,)),)),))
@@ -90,5 +102,13 @@ class Loss(Op):
         t = np.arange(n)
         return Rule("sum", (Group((Ref("loss_per_token", (t,)), share), n, axes=("pos",), places=(t,)),))
 
+    def backward(self, run: Run, source: str, at: Place) -> tuple[Group, ...]:
+        n = len(run.scored)
+        share = Constant(rf"\tfrac{{1}}{{{n}}}", 1 / n)
+        return (Group((grad("loss"), share)),) if at[0] in run.scored else ()
+
+    def slope(self, source: str) -> str:
+        return along("L") + r"\,\frac{1}{n}"
+
     def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:
-        return [()] if at[0] in self._positions(run) else []
+        return [()] if at[0] in run.scored else []

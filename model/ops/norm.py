@@ -8,9 +8,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from torch import Tensor
 
 from model.address import Index
-from model.ops.base import SQRT, Constant, Difference, Group, Op, Place, Ref, Rule, every, subscript
+from model.ops.base import (
+    SQRT,
+    Column,
+    Constant,
+    Difference,
+    Group,
+    Inverse,
+    Op,
+    Place,
+    Ref,
+    Rule,
+    along,
+    every,
+    grad,
+    subscript,
+)
 
 if TYPE_CHECKING:
     from model.run import Run
@@ -53,6 +69,13 @@ class Mean(NormOp):
         share = Constant(rf"\tfrac{{1}}{{{d}}}", 1 / d)
         return Rule("sum", (Group((Ref(self.x, (at[0], i)), share), d, axes=("d_model",), places=(i,)),))
 
+    def backward(self, run: Run, source: str, at: Place) -> tuple[Group, ...]:
+        d = run.model.config.d_model
+        return (Group((grad(self.out, at[:1]), Constant(rf"\tfrac{{1}}{{{d}}}", 1 / d))),)
+
+    def slope(self, source: str) -> str:
+        return along(r"\mu") + r"\,\frac{1}{d}"
+
 
 class Variance(NormOp):
     """σ²[t] = Σ_i (x[t,i] − μ[t])² / d."""
@@ -75,6 +98,21 @@ class Variance(NormOp):
         share = Constant(rf"\tfrac{{1}}{{{d}}}", 1 / d)
         return Rule("sum", (Group((deviation, deviation, share), d, axes=("d_model",), places=(i,)),))
 
+    def backward(self, run: Run, source: str, at: Place) -> tuple[Group, ...]:
+        t, d = at[0], run.model.config.d_model
+        upstream, mean = grad(self.out, (t,)), Ref(f"{self.ln}.mean", (t,))
+        if source == self.x:
+            return (Group((upstream, Constant(rf"\tfrac{{2}}{{{d}}}", 2 / d), Difference(Ref(self.x, at), mean))),)
+        i = np.arange(d)
+        against = Constant(rf"-\tfrac{{2}}{{{d}}}", -2 / d)
+        deviation = Difference(Ref(self.x, (t, i)), mean)
+        return (Group((upstream, against, deviation), d, axes=("d_model",), places=(i,)),)
+
+    def slope(self, source: str) -> str:
+        if source == self.x:
+            return along(r"\sigma^2") + r"\,\frac{2}{d}(x - \mu)"
+        return rf"\sum_i {along(chr(92) + 'sigma^2')}\,\left(-\frac{{2}}{{d}}\right)(x_i - \mu)"
+
 
 class Scale(NormOp):
     """scale[t] = √(σ²[t] + ε): ε sits under the root, so a row of equal numbers does not divide by zero."""
@@ -93,6 +131,12 @@ class Scale(NormOp):
         var = Group((Ref(f"{self.ln}.var", at),), label="variance")
         eps = Group((Constant(r"\varepsilon", run.model.config.eps),), label="ε")
         return Rule("function", (var, eps), function=SQRT)
+
+    def backward(self, run: Run, source: str, at: Place) -> tuple[Group, ...]:
+        return (Group((grad(self.out, at), Constant(r"\tfrac{1}{2}", 0.5), Inverse(Ref(self.out, at)))),)
+
+    def slope(self, source: str) -> str:
+        return along(r"\mathrm{scale}") + r"\,\frac{1}{2\,\mathrm{scale}}"
 
 
 class Normalize(NormOp):
@@ -117,6 +161,26 @@ class Normalize(NormOp):
             (Group((deviation,), label="x − mean"), Group((Ref(f"{self.ln}.scale", at[:1]),), label="scale")),
         )
 
+    def backward(self, run: Run, source: str, at: Place) -> tuple[Group, ...]:
+        t = at[0]
+        over = Inverse(Ref(f"{self.ln}.scale", (t,)))
+        if source == self.x:
+            return (Group((grad(self.out, at), over)),)
+        i = np.arange(run.model.config.d_model)
+        minus = Constant("-1", -1.0)
+        columns: tuple[Column, ...] = (grad(self.out, (t, i)), minus, over)
+        if source.endswith(".scale"):  # d/ds of (x − μ)/s is −(x − μ)/s² = −normalized/s
+            columns = (grad(self.out, (t, i)), minus, Ref(self.out, (t, i)), over)
+        return (Group(columns, len(i), axes=("d_model",), places=(i,)),)
+
+    def slope(self, source: str) -> str:
+        upstream, over = along(HAT), r"\frac{1}{\mathrm{scale}}"
+        if source == self.x:
+            return rf"{upstream}\,{over}"
+        if source.endswith(".scale"):
+            return rf"\sum_i {upstream}\left(-{HAT}_i\right){over}"
+        return rf"\sum_i {upstream}\left(-{over}\right)"
+
     def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:
         return [at] if source == self.x else [(at[0], every())]
 
@@ -137,6 +201,27 @@ class Affine(NormOp):
     def forward(self, run: Run, at: Place) -> Rule:
         stretched = Group((Ref(f"{self.ln}.normalized", at), Ref(f"{self.ln}.w", at[1:])), label="stretched")
         return Rule("sum", (stretched, Group((Ref(f"{self.ln}.b", at[1:]),), label="bias")))
+
+    def backward(self, run: Run, source: str, at: Place) -> tuple[Group, ...]:
+        if source == f"{self.ln}.normalized":
+            return (Group((grad(self.out, at), Ref(f"{self.ln}.w", at[1:]))),)
+        t = np.arange(run.n_pos)
+        columns: tuple[Column, ...] = (grad(self.out, (t, at[0])),)
+        if source == f"{self.ln}.w":
+            columns += (Ref(f"{self.ln}.normalized", (t, at[0])),)
+        return (Group(columns, len(t), axes=("pos",), places=(t,)),)
+
+    def slope(self, source: str) -> str:
+        upstream = along("y")
+        if source == f"{self.ln}.normalized":
+            return rf"{upstream}\,w"
+        return rf"\sum_t {upstream}" + (rf"\,{HAT}_t" if source == f"{self.ln}.w" else "")
+
+    def gradient(self, run: Run, source: str, index: tuple[Index, ...]) -> Tensor:
+        slopes = run.gradient(self.out)
+        if source == f"{self.ln}.w":
+            slopes = slopes * run.tensor(f"{self.ln}.normalized")
+        return slopes.sum(0)[index]
 
     def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:
         return [at] if source == f"{self.ln}.normalized" else [(every(), at[0])]

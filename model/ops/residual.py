@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from model.address import Index
-from model.ops.base import Group, Op, Place, Ref, Rule, subscript
+from model.ops.base import Group, Op, Place, Ref, Rule, along, grad, subscript
 
 if TYPE_CHECKING:
     from model.run import Run
@@ -30,6 +30,12 @@ class Add(Op):
 
     def forward(self, run: Run, at: Place) -> Rule:
         return Rule("sum", tuple(Group((Ref(site, at),), label=site.rsplit(".", 1)[-1]) for site in self.parts))
+
+    def backward(self, run: Run, source: str, at: Place) -> tuple[Group, ...]:
+        return (Group((grad(self.out, at),)),)
+
+    def slope(self, source: str) -> str:
+        return along(self.symbol)
 
     def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:
         return [at]

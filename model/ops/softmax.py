@@ -15,10 +15,28 @@ import torch
 from torch import Tensor
 
 from model.address import Index
-from model.ops.base import EXP, Computed, Constant, Floats, Group, Op, Place, Ref, Rule, every, subscript
+from model.ops.base import (
+    EXP,
+    Column,
+    Computed,
+    Constant,
+    Floats,
+    Group,
+    Op,
+    Place,
+    Ref,
+    Rule,
+    along,
+    every,
+    grad,
+    subscript,
+)
 
 if TYPE_CHECKING:
     from model.run import Run
+
+
+MINUS = Constant("-1", -1.0)
 
 
 class MaskedScale(Op):
@@ -50,6 +68,15 @@ class MaskedScale(Op):
         d = run.model.config.d_head
         return Rule("sum", (Group((Ref(self.qk, at), Constant(rf"\tfrac{{1}}{{\sqrt{{{d}}}}}", 1 / math.sqrt(d)))),))
 
+    def backward(self, run: Run, source: str, at: Place) -> tuple[Group, ...]:
+        if at[2] > at[1]:
+            return ()  # the mask replaces it: nothing later reads it
+        d = run.model.config.d_head
+        return (Group((grad(self.out, at), Constant(rf"\tfrac{{1}}{{\sqrt{{{d}}}}}", 1 / math.sqrt(d)))),)
+
+    def slope(self, source: str) -> str:
+        return along("s") + r"\,\frac{1}{\sqrt{d}}"
+
     def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:
         return [at] if at[2] <= at[1] else []
 
@@ -58,6 +85,7 @@ class Exponential(Op):
     """exp[h,q,k] = e^(scores[h,q,k] − max_j scores[h,q,j])."""
 
     name = "exp"
+    passes_on = ()  # softmax hands the slope on to the scores in one step: see Weights
 
     def __init__(self, attn: str) -> None:
         self.scores, self.out = f"{attn}.scores", f"{attn}.exp"
@@ -81,7 +109,7 @@ class Exponential(Op):
     def forward(self, run: Run, at: Place) -> Rule:
         largest = Ref(self.scores, (at[0], at[1], self._largest(run, at)))
         score = Group((Ref(self.scores, at),), label="score")
-        return Rule("function", (score, Group((largest, Constant("-1", -1.0)), label="largest")), function=EXP)
+        return Rule("function", (score, Group((largest, MINUS), label="largest")), function=EXP)
 
     def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:
         h, q, k = at
@@ -95,8 +123,9 @@ class Weights(Op):
     name = "softmax"
 
     def __init__(self, attn: str) -> None:
-        self.exp, self.out = f"{attn}.exp", f"{attn}.pattern"
+        self.exp, self.scores, self.out = f"{attn}.exp", f"{attn}.scores", f"{attn}.pattern"
         self.reads = (self.exp,)
+        self.passes_on = (self.exp, self.scores)
 
     def formula(self, run: Run, at: Place) -> str:
         h, q, k = at
@@ -115,6 +144,32 @@ class Weights(Op):
         j = np.arange(run.n_pos)
         row = Group((Ref(self.exp, (h, q, j)),), run.n_pos, axes=("key",), places=(j,))
         return Rule("quotient", (Group((Ref(self.exp, at),), label="this one"), row))
+
+    def backward(self, run: Run, source: str, at: Place) -> tuple[Group, ...]:
+        """Along the scores a_k(g_k − Σ_j a_j g_j), along the exponentials (g_k − Σ_j a_j g_j)/total; g is ∂L/∂a."""
+        h, q, k = at
+        if k > q and source == self.scores:
+            return ()
+        j = np.arange(run.n_pos)
+        if source == self.scores:
+            scale: Column = Ref(self.out, at)
+        else:
+            total = float(run.numbers(Ref(self.exp, (h, q, j))).sum())
+            scale = Computed(f"calc(1/sum({self.exp}[{h},{q},:]))", 1 / total)
+        row = (scale, MINUS, Ref(self.out, (h, q, j)), grad(self.out, (h, q, j)))
+        return (
+            Group((scale, grad(self.out, at)), label="its own slope"),
+            Group(row, run.n_pos, label="minus the row's average", axes=("key",), places=(j,)),
+        )
+
+    def slope(self, source: str) -> str:
+        own = rf"\left({along('a_k')} - \sum_j a_j {along('a_j')}\right)"
+        return rf"a_k {own}" if source == self.scores else rf"\frac{{1}}{{\sum_j \mathrm{{exp}}_j}} {own}"
+
+    def gradient(self, run: Run, source: str, index: tuple[Index, ...]) -> Tensor:
+        pattern, slopes = run.tensor(self.out), run.gradient(self.out)
+        average = (pattern * slopes).sum(-1, keepdim=True)
+        return ((slopes - average) / run.tensor(self.exp).sum(-1, keepdim=True))[index]
 
     def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:
         return [(at[0], at[1], every())]
@@ -151,6 +206,19 @@ class Probabilities(Op):
         every_one = (Ref("logits", (t, u)), largest)
         return Rule("quotient", (this, Group(every_one, len(u), axes=("d_vocab",), places=(u,), product=_raised)))
 
+    def backward(self, run: Run, source: str, at: Place) -> tuple[Group, ...]:
+        """p_v(g_v − Σ_u p_u g_u) with g = ∂L/∂p, which is not 0 only for the one token scored at t: in all, p − y."""
+        t, v = at
+        u = run.next_token(t)
+        if not run.reads_probability(t):
+            return ()
+        rest = Group((MINUS, Ref("probs", at), Ref("probs", (t, u)), grad("probs", (t, u))), label="p, its probability")
+        own = Group((Ref("probs", at), grad("probs", at)), label="−1, the right answer")
+        return (rest, own) if v == u else (rest,)
+
+    def slope(self, source: str) -> str:
+        return rf"p_v\left({along('p_v')} - \sum_u p_u {along('p_u')}\right) = p_v - y_v"
+
     def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:
         return [(at[0], every())]
 
@@ -177,15 +245,26 @@ class LogProbabilities(Op):
         log_sum = Computed(
             f"calc(log(sum(exp(logits[{t},:]-max(logits[{t},:])))))", float(np.log(np.exp(row - row.max()).sum()))
         )
-        minus = Constant("-1", -1.0)
         return Rule(
             "sum",
             (
                 Group((Ref("logits", at),), label="logit"),
-                Group((Ref("logits", (t, run.largest_logit(t))), minus), label="largest logit"),
-                Group((log_sum, minus), label="log of the total"),
+                Group((Ref("logits", (t, run.largest_logit(t))), MINUS), label="largest logit"),
+                Group((log_sum, MINUS), label="log of the total"),
             ),
         )
+
+    def backward(self, run: Run, source: str, at: Place) -> tuple[Group, ...]:
+        t, v = at
+        u = run.next_token(t)
+        if not run.reads_log_probability(t):
+            return ()
+        rest = Group((MINUS, Ref("probs", at), grad("log_probs", (t, u))), label="p, its probability")
+        own = Group((grad("log_probs", at),), label="−1, the right answer")
+        return (rest, own) if v == u else (rest,)
+
+    def slope(self, source: str) -> str:
+        return rf"{along(chr(92) + 'log p_v')} - p_v \sum_u {along(chr(92) + 'log p_u')}"
 
     def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:
         return [(at[0], every())]
