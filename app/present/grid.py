@@ -13,10 +13,11 @@ from app.present import numbers
 from app.present.axes import place_html
 from app.present.heat import Scale, css
 from app.present.stages import onward
-from app.present.summary import summary
+from app.present.summary import is_too_large, part, summary, whole
 from app.present.tokens import token_html
 from app.present.window import MOST, Span, Window
 from app.urls import Cells
+from model.address import Address
 from model.run import Run
 
 NOTHING = Markup("")
@@ -72,7 +73,7 @@ def _needed(values: Array, most: int) -> int:
 def grid(run: Run, shown: Window, cells: Cells) -> Table:
     """Rows × columns of numbers; of a wrapped axis, lines of 16."""
     values = _values(run, shown)
-    scale = summary(run, shown.address.site).scale
+    scale = scale_of(run, shown, values)
     figures = Figures(_unmasked(shown, values))
     steps = scale.steps(values)
     rows = []
@@ -99,12 +100,18 @@ def grid(run: Run, shown: Window, cells: Cells) -> Table:
 
 def _values(run: Run, shown: Window) -> Array:
     """The numbers in view as a matrix; the end of a wrapped axis is filled up with zeros."""
-    plane = run.tensor(shown.address.site).numpy()[shown.plane]
+    values = part(run, shown.address, shown.index)
     if shown.kind == "wrap":
-        part = plane[shown.rows.start * MOST : shown.rows.stop * MOST]
-        return np.pad(part, (0, len(shown.rows.places) * MOST - len(part))).reshape(-1, MOST)
-    part = plane[shown.rows.start : shown.rows.stop, shown.cols.start : shown.cols.stop]
-    return np.asarray(part)
+        return np.pad(values, (0, len(shown.rows.places) * MOST - len(values))).reshape(-1, MOST)
+    return values
+
+
+def scale_of(run: Run, shown: Window, values: Array) -> Scale:
+    """The heat of the whole tensor; where that is too large to look at, of the numbers in view."""
+    if not is_too_large(run, shown.address):
+        return summary(run, whole(shown.address)).scale
+    finite = np.abs(values[np.isfinite(values)])
+    return Scale(float(finite.max()) if finite.size else 0.0)
 
 
 def _unmasked(shown: Window, values: Array) -> Array:
@@ -161,7 +168,7 @@ def _onward(run: Run, shown: Window, cells: Cells) -> tuple[str, Markup]:
     for site, words in onward(run, node):
         index = tuple(r if a == _row_axis(shown) else i for a, i in enumerate(shown.plane))
         values = run.tensor(site).numpy()[index][shown.cols.start : shown.cols.stop]
-        scale, figures = summary(run, site).scale, Figures(values)
+        scale, figures = summary(run, Address(site)).scale, Figures(values)
         line = [f'<th scope="row">{words}']
         for c, x in zip(shown.cols.places, values.tolist(), strict=True):
             kind = "masked" if shown.masks(r, c) else _tint(scale, x)
@@ -187,9 +194,9 @@ def _tint(scale: Scale, x: float) -> str:
 def listing(run: Run, shown: Window, cells: Cells) -> Table:
     """A row for each position: its token, its number, and a bar; for the loss also the token it was scored on."""
     site = shown.address.site
-    values = run.tensor(site).numpy()[shown.rows.start : shown.rows.stop]
-    whole = summary(run, site)
-    figures, scale, low = Figures(values), whole.scale, whole.low
+    values = part(run, shown.address, shown.index)
+    of = summary(run, whole(shown.address))
+    figures, scale, low = Figures(values), of.scale, of.low
     is_scored, is_id = site == "loss_per_token", site == "tokens"
     rows = []
     for r, x in zip(shown.rows.places, values.tolist(), strict=True):

@@ -44,9 +44,9 @@ class Scale:
         return float(np.copysign(share * self.largest, step))
 
 
-def exponent_of(short: str) -> float:
-    """The exponent for a site by the last piece of its name."""
-    return 1.0 if short in SHARES else ROOT
+def exponent_of(short: str, quantity: str = "") -> float:
+    """The exponent for a site by the last piece of its name; slopes are no shares of anything."""
+    return 1.0 if short in SHARES and not quantity else ROOT
 
 
 def css(step: int) -> str:

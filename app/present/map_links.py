@@ -33,7 +33,7 @@ class MapLinks:
 
     def _weight_at(self) -> tuple[int, int] | None:
         """Query and key of the reader's place, if it is one of attention: heads then show their weights there."""
-        if self.node.axes == ATTENTION and {"query", "key"} <= self.places.keys():
+        if self.node.axes == ATTENTION and not self.here.quantity and {"query", "key"} <= self.places.keys():
             return self.places["query"], self.places["key"]
         return None
 
@@ -93,7 +93,7 @@ class MapLinks:
             axes = zip(self.node.axes, at.index, strict=True)
             at = Address(at.site, tuple(head if axis == "head" else i for axis, i in axes), at.quantity)
         else:
-            at = Address(pattern.name, (head, self.places.get("query", slice(None)), slice(None)))
+            at = Address(pattern.name, (head, self.places.get("query", slice(None)), slice(None)), self.here.quantity)
         label = "" if self.head_cells.as_buttons else f"head {head}"
         return self.head_cells.number(str(at), str(head), css="cell", current=is_here, label=label)
 

@@ -22,11 +22,13 @@ from app.present.summary import (
     Blocks,
     Summary,
     head_blocks,
+    is_too_large,
     kept,
     largest_in,
     matrix,
     plane_blocks,
     summary,
+    whole,
 )
 from app.present.window import MOST, Window
 from app.urls import Cells
@@ -51,45 +53,45 @@ class Overview:
 
 def overview(run: Run, shown: Window, cells: Cells, value: float | None) -> Overview | None:
     """The overview of the tensor in `shown`; None where there is nothing to see: token ids, a single number."""
-    if shown.kind == "single" or shown.address.site == "tokens":
+    if shown.kind == "single" or shown.address.site == "tokens" or is_too_large(run, shown.address):
         return None
-    whole = summary(run, shown.address.site)
+    of = summary(run, whole(shown.address))
     has_heads = len(shown.axes) == 3 and shown.axes[shown.fixed[0][0]] == "head"
     is_cut = not (shown.rows.is_whole and shown.cols.is_whole)
     return Overview(
-        label=_label(run, shown, whole),
-        heads=_heads(run, shown, whole, cells) if has_heads else Markup(""),
+        label=_label(run, shown, of),
+        heads=_heads(run, shown, of, cells) if has_heads else Markup(""),
         n_heads=run.model.config.n_head if has_heads else 0,
-        strip=_strip(run, shown, whole, cells) if is_cut else Markup(""),
+        strip=_strip(run, shown, of, cells) if is_cut else Markup(""),
         strip_label=_strip_label(run, shown) if is_cut else "",
-        legend=legend(whole, value) if whole.low < whole.high else Markup(""),
+        legend=legend(of, value) if of.low < of.high else Markup(""),
     )
 
 
-def _label(run: Run, shown: Window, whole: Summary) -> str:
+def _label(run: Run, shown: Window, of: Summary) -> str:
     size = " × ".join(map(numbers.count, run.shape(shown.address.site)))
     if shown.is_masked:
-        size += f", {numbers.count(whole.n)} of them unmasked,"
+        size += f", {numbers.count(of.n)} of them unmasked,"
     elif len(shown.axes) > 1:
-        size += f" = {numbers.count(whole.n)} numbers"
+        size += f" = {numbers.count(of.n)} numbers"
     else:
         size += " numbers"
-    odd = f"; {numbers.count(whole.odd)} are NaN or infinite" if whole.odd else ""
-    sampled = f"; the bars count a sample of {numbers.count(whole.sampled)}" if whole.sampled < whole.n // 2 else ""
-    return f"The whole tensor: {size} from {short(whole.low)} to {short(whole.high)}{odd}{sampled}"
+    odd = f"; {numbers.count(of.odd)} are NaN or infinite" if of.odd else ""
+    sampled = f"; the bars count a sample of {numbers.count(of.sampled)}" if of.sampled < of.n // 2 else ""
+    return f"The whole tensor: {size} from {short(of.low)} to {short(of.high)}{odd}{sampled}"
 
 
 # -- heads
 
 
-def _heads(run: Run, shown: Window, whole: Summary, cells: Cells) -> Markup:
+def _heads(run: Run, shown: Window, of: Summary, cells: Cells) -> Markup:
     """One picture a head on the tensor's own scale."""
     n = run.model.config.n_head
     rows, cols = _head_size(shown, n)
-    cut = head_blocks(run, shown.address.site, rows, cols)
+    cut = head_blocks(run, whole(shown.address), rows, cols)
     here = dict(shown.fixed)
     axis = shown.axes.index("head")
-    steps = whole.scale.steps(cut.largest)
+    steps = of.scale.steps(cut.largest)
     items = []
     for head in range(n):
         is_here = here.get(axis) == head
@@ -120,14 +122,14 @@ def _in_head(shown: Window, axis: int, head: int) -> str:
 # -- the strip
 
 
-def _strip(run: Run, shown: Window, whole: Summary, cells: Cells) -> Markup:
+def _strip(run: Run, shown: Window, of: Summary, cells: Cells) -> Markup:
     """The matrix in blocks, each as deep as its largest number, under a layer of links."""
-    cut = plane_blocks(run, shown.address.site, shown.plane)
+    cut = plane_blocks(run, whole(shown.address), shown.plane)
     rows = len(cut.row_edges) - 1
     marks = _frame(shown, cut.row_edges, cut.col_edges) + _spot(shown, cut.row_edges, cut.col_edges)
-    drawn = picture(whole.scale.steps(cut.largest), marks=marks)
-    node = run.model.graph[shown.address.site]
-    targets: list[list[Target]] = kept(run, node, ("areas", str(shown.plane)), lambda: _targets(run, shown, cut))
+    drawn = picture(of.scale.steps(cut.largest), marks=marks)
+    key = ("areas", str(shown.plane))
+    targets: list[list[Target]] = kept(run, whole(shown.address), key, lambda: _targets(run, shown, cut))
     areas = Markup("").join(
         Markup("<div>{}</div>").format(Markup("").join(_area(shown, target, cells) for target in line))
         for line in targets
@@ -141,7 +143,7 @@ Target = tuple[int, int, float]  # row, column, number
 
 def _targets(run: Run, shown: Window, cut: Blocks) -> list[list[Target]]:
     """Where each area of the strip leads: to the number of largest size in it."""
-    x = matrix(run, shown.address.site, shown.plane)
+    x = matrix(run, shown.address, shown.plane)
     rows, cols = cut.largest.shape
     across = min(AREAS_ACROSS, -(-x.shape[1] // MOST), cols)
     down = max(1, min(AREAS // across, -(-x.shape[0] // MOST), rows))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from model.address import Address, Binary, Calc, Call, Index, Negative, Node, Partial, parse
+from model.graph import Node as Site
 from model.run import Run
 
 ATTENTION = ("head", "query", "key")
@@ -55,7 +56,14 @@ def moved(run: Run, here: Address, site: str) -> str:
         known.setdefault("n_ctx", known["pos"])
     node = run.model.graph[site]
     index = tuple(_fitting(known.get(axis), run.size(axis)) for axis in node.axes)
-    return str(Address(site, index if any(isinstance(i, int) for i in index) else ()))
+    return str(Address(site, index if any(isinstance(i, int) for i in index) else (), _quantity(here, node)))
+
+
+def _quantity(here: Address, node: Site) -> str:
+    """Slopes lead to slopes, except those of token ids, which have none; only a parameter takes a step."""
+    if node.name == "tokens" or (here.quantity.startswith("step") and not node.is_parameter):
+        return ""
+    return here.quantity
 
 
 def _fitting(i: int | None, size: int) -> Index:

@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 
 from app.present.heat import Scale, exponent_of
 from app.present.places import ATTENTION
-from model.address import Index
+from model.address import Address, Index
 from model.graph import Node
 from model.run import Run
 
 SAMPLE = 1 << 16  # numbers that a histogram looks at
+LARGE = 1 << 22  # gradients of larger parameters are computed only where they are looked at
 ROWS, COLS = 16, 64  # blocks that a matrix is cut into at most
 
 Floats = NDArray[np.float32]
@@ -31,12 +32,37 @@ Mask = NDArray[np.bool_]
 _kept: WeakKeyDictionary[Any, dict[tuple[Any, ...], Any]] = WeakKeyDictionary()
 
 
-def kept(run: Run, node: Node, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
-    """What `make` gives, kept as long as its owner: the run, or for a parameter the model."""
-    store = _kept.setdefault(run.model if node.is_parameter else run, {})
-    if (node.name, *key) not in store:
-        store[node.name, *key] = make()
-    return store[node.name, *key]
+def kept(run: Run, of: Address, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+    """What `make` gives, kept as long as its owner: the run, or for a parameter's values the model."""
+    is_fixed = run.model.graph[of.site].is_parameter and not of.quantity
+    store = _kept.setdefault(run.model if is_fixed else run, {})
+    name = (of.site, of.quantity, *key)
+    if name not in store:
+        store[name] = make()
+    return store[name]
+
+
+def whole(of: Address) -> Address:
+    """The address of the whole tensor that an address lies in."""
+    return Address(of.site, (), of.quantity)
+
+
+def part(run: Run, of: Address, index: tuple[Index, ...]) -> NDArray[Any]:
+    """The numbers at an index of the tensor `of`: values, or slopes where it says so. A view where there is one."""
+    if of.quantity:
+        return run.values(Address(of.site, index, of.quantity))
+    found: NDArray[Any] = run.tensor(of.site).numpy()[index]
+    return found
+
+
+def everything(run: Run, of: Address) -> NDArray[Any]:
+    """The whole tensor `of`."""
+    return part(run, of, tuple(slice(None) for _ in run.shape(of.site)))
+
+
+def is_too_large(run: Run, of: Address) -> bool:
+    """Whether looking at all of the tensor would take longer than a reader waits."""
+    return bool(of.quantity) and run.model.graph[of.site].is_parameter and math.prod(run.shape(of.site)) > LARGE
 
 
 def causal(shape: tuple[int, ...]) -> Mask:
@@ -115,32 +141,30 @@ def _reduce(
     return reduced
 
 
-def plane_blocks(run: Run, site: str, plane: tuple[Index, ...]) -> Blocks:
+def plane_blocks(run: Run, of: Address, plane: tuple[Index, ...]) -> Blocks:
     """Blocks of one matrix of a tensor (a vector counts as one row), kept."""
-    node = run.model.graph[site]
-    is_masked = node.axes == ATTENTION and isinstance(plane[0], int)
+    is_masked = run.model.graph[of.site].axes == ATTENTION and isinstance(plane[0], int)
     made: Blocks = kept(
-        run, node, ("blocks", str(plane)), lambda: blocks(matrix(run, site, plane), ROWS, COLS, is_masked=is_masked)
+        run, of, ("blocks", str(plane)), lambda: blocks(matrix(run, of, plane), ROWS, COLS, is_masked=is_masked)
     )
     return made
 
 
-def matrix(run: Run, site: str, plane: tuple[Index, ...]) -> Floats:
+def matrix(run: Run, of: Address, plane: tuple[Index, ...]) -> Floats:
     """One matrix of a tensor; a vector as one row."""
-    x: Floats = run.tensor(site).numpy()[plane]
+    x: Floats = part(run, of, plane)
     return x if x.ndim == 2 else x.reshape(1, -1)
 
 
-def head_blocks(run: Run, site: str, rows: int, cols: int) -> Blocks:
+def head_blocks(run: Run, of: Address, rows: int, cols: int) -> Blocks:
     """Blocks of every head's matrix, heads first, kept."""
-    node = run.model.graph[site]
-    head = node.axes.index("head")
+    axes = run.model.graph[of.site].axes
 
     def make() -> Blocks:
-        x = np.moveaxis(run.tensor(site).numpy(), head, 0)
-        return blocks(x, rows, cols, is_masked=node.axes == ATTENTION)
+        x = np.moveaxis(everything(run, of), axes.index("head"), 0)
+        return blocks(x, rows, cols, is_masked=axes == ATTENTION)
 
-    made: Blocks = kept(run, node, ("heads", rows, cols), make)
+    made: Blocks = kept(run, of, ("heads", rows, cols), make)
     return made
 
 
@@ -175,28 +199,29 @@ class Summary:
     scale: Scale
 
 
-def summary(run: Run, site: str) -> Summary:
-    """The summary of a site or parameter, kept."""
-    node = run.model.graph[site]
-    made: Summary = kept(run, node, ("summary",), lambda: _summary(run, node))
+def summary(run: Run, of: Address) -> Summary:
+    """The summary of the whole tensor `of`, kept."""
+    made: Summary = kept(run, of, ("summary",), lambda: _summary(run, of))
     return made
 
 
-def _summary(run: Run, node: Node) -> Summary:
-    x = run.tensor(node.name).numpy()
+def _summary(run: Run, of: Address) -> Summary:
+    node = run.model.graph[of.site]
+    x = everything(run, of)
+    x = x if x.dtype.kind == "f" else x.astype(np.float32)  # token ids
     mask = causal(x.shape) if node.axes == ATTENTION else None
-    low, high, odd = _range(run, node, x, mask)
+    low, high, odd = _range(run, of, node, x, mask)
     numbers = _sample(x, mask)
-    scale = Scale(max(abs(low), abs(high)), exponent_of(node.short))
+    scale = Scale(max(abs(low), abs(high)), exponent_of(node.short, of.quantity))
     steps, counts = np.unique(scale.steps(numbers[np.isfinite(numbers)]), return_counts=True)
     n = x.size if mask is None else x.shape[0] * int(mask.sum())
     return Summary(n, low, high, odd, len(numbers), dict(zip(steps.tolist(), counts.tolist(), strict=True)), scale)
 
 
-def _range(run: Run, node: Node, x: Floats, mask: Mask | None) -> tuple[float, float, int]:
+def _range(run: Run, of: Address, node: Node, x: Floats, mask: Mask | None) -> tuple[float, float, int]:
     """The lowest and the highest finite number, and how many are not finite."""
     if len(node.axes) == 2:  # the overview needs the blocks of the whole matrix anyway
-        cut = plane_blocks(run, node.name, (slice(None), slice(None)))
+        cut = plane_blocks(run, of, (slice(None), slice(None)))
         low, high, is_odd = float(cut.low.min()), float(cut.high.max()), cut.is_odd
     else:
         counted = True if mask is None else mask

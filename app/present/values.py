@@ -13,6 +13,7 @@ from app.present.grid import Table, grid, listing
 from app.present.overview import Overview, overview
 from app.present.places import chosen
 from app.present.stages import Stage, stages
+from app.present.summary import is_too_large
 from app.present.tokens import token_html
 from app.present.window import MOST, Span, Window, window
 from app.urls import Cells, State
@@ -84,7 +85,7 @@ def values_view(run: Run, state: State) -> ValuesView:
     name, steps = stages(run, address, cells)
     downloads = state.select(shown.shown)
     return ValuesView(
-        title=node.title,
+        title=_title(node, address),
         code=_code(shown),
         says=_says(run, node, shown),
         stages_name=name,
@@ -97,7 +98,7 @@ def values_view(run: Run, state: State) -> ValuesView:
         pagers=_pagers(state, shown),
         back=replace(state, row=None, col=None).url() if shown.chosen and not shown.is_in_view else "",
         hidden=_kept(state),
-        note=_note(shown),
+        note=_note(shown, has_overview=not is_too_large(run, address)),
         top=_top(run, node, shown, cells),
         top_words=_top_words(run, node, shown),
         address=str(address),
@@ -116,13 +117,20 @@ def _table(run: Run, shown: Window, cells: Cells) -> Table | None:
 # -- words
 
 
+def _title(node: Node, address: Address) -> str:
+    if address.quantity == "grad":
+        return f"{node.title}: gradient"
+    return f"{node.title}: after a step" if address.quantity else node.title
+
+
 def _code(shown: Window) -> Markup:
     """The address with its axes by name, and what is fixed marked: blocks.2.attn.qk[**1**, query, key]."""
     if not shown.axes:
-        return Markup("{}").format(shown.address.site)
+        return Markup("{}").format(str(shown.address))
     fixed = dict(shown.fixed)
     parts = [Markup("<b>{}</b>").format(fixed[a]) if a in fixed else axis for a, axis in enumerate(shown.axes)]
-    return Markup("{}<wbr>[{}]").format(shown.address.site, Markup(", ").join(parts))
+    quantity = f".{shown.address.quantity}" if shown.address.quantity else ""
+    return Markup("{}<wbr>[{}]{}").format(shown.address.site, Markup(", ").join(parts), quantity)
 
 
 def _says(run: Run, node: Node, shown: Window) -> Markup:
@@ -132,7 +140,8 @@ def _says(run: Run, node: Node, shown: Window) -> Markup:
         where.append(_fixed_words(run, shown.axes[a], i))
     place = Markup(", ").join(where)
     place = Markup("{}. ").format(place[:1].upper() + place[1:]) if place else Markup("")
-    return place + Markup("{}").format(_layout_words(run, node, shown))
+    slopes = " Each number is ∂loss/∂it: how fast the loss grows with it." if shown.address.quantity == "grad" else ""
+    return place + Markup("{}{}").format(_layout_words(run, node, shown), slopes)
 
 
 def _fixed_words(run: Run, axis: str, i: int) -> Markup:
@@ -167,10 +176,10 @@ def _single_words(run: Run) -> str:
     return f"One number: −log p of the target after position {run.n_pos - 1}, the last entry of loss_per_token."
 
 
-def _note(shown: Window) -> str:
+def _note(shown: Window, has_overview: bool) -> str:
     if shown.is_masked:
         return "Hatched: a key after its query. It is masked and plays no part."
-    return ""
+    return "" if has_overview else "Depth of colour compares the numbers in view: the whole tensor is large."
 
 
 # -- moving
@@ -212,7 +221,7 @@ def _position(run: Run, shown: Window) -> int:
 
 def _top(run: Run, node: Node, shown: Window, cells: Cells) -> tuple[Top, ...]:
     """The largest entries after one position: a way into a row of many thousands."""
-    if node.name not in NEXT:
+    if node.name not in NEXT or shown.address.quantity:
         return ()
     t = _position(run, shown)
     row = run.tensor(node.name)[t].numpy()
@@ -234,7 +243,7 @@ def _largest(row: np.ndarray, n: int) -> np.ndarray:
 
 
 def _top_words(run: Run, node: Node, shown: Window) -> Markup:
-    if node.name not in NEXT:
+    if node.name not in NEXT or shown.address.quantity:
         return Markup("")
     t = _position(run, shown)
     return Markup("The largest after position {} ({}):").format(t, token_html(run.model.tokenizer, run.tokens[t]))

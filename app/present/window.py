@@ -96,17 +96,20 @@ class Window:
         return str(Address(self.address.site, self.place(r, c), self.address.quantity))
 
     @property
-    def shown(self) -> str:
-        """The address of all numbers in view."""
+    def index(self) -> tuple[Index, ...]:
+        """The index of all numbers in view."""
         if self.kind == "single":
-            return str(self.address)
+            return ()
         if self.kind == "wrap":
-            first, last = self.place(self.rows.start, 0)[0], min(self.rows.stop * MOST, self.n)
-            return str(Address(self.address.site, (slice(first, last),), self.address.quantity))
+            return (slice(self.rows.start * MOST, min(self.rows.stop * MOST, self.n)),)
         spans = iter((_slice(self.rows), _slice(self.cols)))
         fixed = dict(self.fixed)
-        index: tuple[Index, ...] = tuple(fixed[a] if a in fixed else next(spans) for a in range(len(self.axes)))
-        return str(Address(self.address.site, index, self.address.quantity))
+        return tuple(fixed[a] if a in fixed else next(spans) for a in range(len(self.axes)))
+
+    @property
+    def shown(self) -> str:
+        """The address of all numbers in view."""
+        return str(Address(self.address.site, self.index, self.address.quantity))
 
     @property
     def chosen(self) -> tuple[int, int] | None:
