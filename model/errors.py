@@ -19,6 +19,12 @@ class AddressError(ReaderError):
     code, part = "bad_address", "at"
 
 
+class UnknownSite(AddressError):
+    """An address whose site or parameter does not exist in this model."""
+
+    code = "unknown_site"
+
+
 class TextError(ReaderError):
     """A text that cannot be run: too long for the context, no tokens at all, or words a closed vocabulary lacks."""
 
@@ -45,3 +51,19 @@ class CheckpointError(ReaderError):
     """A checkpoint directory whose config or tensors do not fit; the message names the file or tensor."""
 
     code, part = "bad_checkpoint", "model"
+
+
+class SettingError(ReaderError):
+    """A setting that is no number, or out of its range. `part` is the setting's name."""
+
+    code = "bad_setting"
+
+    def __init__(self, setting: str, message: str, hint: str = "") -> None:
+        super().__init__(message, hint)
+        self.part = setting
+
+
+class FaultyLogits(ReaderError):
+    """Logits that hold NaN or ±∞: nothing can be chosen from them."""
+
+    code, part = "faulty_logits", "model"
