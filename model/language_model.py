@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +16,9 @@ from model.gpt2 import GPT2, HookPoint
 from model.graph import Graph
 from model.run import SEQUENCE, Run
 from model.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from model.generate import Step
 
 ID = "id:"
 
@@ -102,6 +107,12 @@ class LanguageModel:
             raise TargetError("The loss over the sequence needs a text of at least two tokens.", "Type another word.")
         token = None if is_sequence else self.target_id(target)
         return Run(self, text, tokens, self.capture(tokens), bos=bos, target=token, is_sequence=is_sequence)
+
+    def generate(self, text: str | Sequence[int], steps: int, **settings: Any) -> Iterator[Step]:
+        """Continue `text` token by token, each choice laid open: `settings` are those of `model.generate.generate`."""
+        from model.generate import generate
+
+        return generate(self, text, steps, **settings)
 
     def capture(self, tokens: list[int]) -> dict[str, Tensor]:
         """Every hook point's output for these tokens, the batch axis taken off."""

@@ -23,6 +23,7 @@ from model.ops.base import Column, Computed, Constant, Difference, Floats, Inver
 if TYPE_CHECKING:
     from model.explain import Explanation, Order
     from model.language_model import LanguageModel
+    from model.sample import Choice
 
 SEQUENCE = "sequence"
 
@@ -157,6 +158,27 @@ class Run:
         p = self.tensor("probs")[t].numpy()
         order = np.argsort(-p, kind="stable")[:n]
         return [(int(v), float(p[v])) for v in order]
+
+    def next(
+        self,
+        *,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float = 1.0,
+        seed: int = 0,
+        t: int | None = None,
+        position: int | None = None,
+    ) -> Choice:
+        """The choice of the token after position `t` (the last), laid open: see `model.sample`.
+
+        `position` is the token's place in the whole text where this run's begins later than that.
+        """
+        from model.sample import Settings, check_whole, choose
+
+        t = self.n_pos - 1 if t is None else t
+        check_whole("t", t, self.n_pos - 1, "Positions are counted from 0.")
+        settings = Settings(temperature, top_k, top_p, seed)
+        return choose(self.tensor("logits")[t].numpy(), settings, t + 1 if position is None else position, t)
 
     # -- addresses
 
