@@ -80,7 +80,7 @@ def fault_of(error: Exception) -> Fault:
     if isinstance(error, HTTPException):
         messages = {404: "Nothing lies at this address.", 405: "This address only answers GET."}
         return Fault(error.status_code, f"http_{error.status_code}", messages.get(error.status_code, str(error.detail)))
-    return Fault(500, "internal", "A fault of this program, not of yours; it has been logged.")
+    return Fault(500, "internal", "The fault is in this program, not in what you asked; it has been logged.")
 
 
 def _malformed(error: Mapping[str, Any]) -> Fault:
@@ -120,6 +120,7 @@ def answer(request: Request, fault: Fault, headers: dict[str, str]) -> Response:
     """JSON for the API, a fragment for HTMX (put into the page's notice), a page otherwise."""
     if request.url.path.startswith("/api/"):
         return JSONResponse(fault.json(), fault.status, headers)
+    headers |= {"Vary": "HX-Request, HX-Target, HX-History-Restore-Request", "Cache-Control": "no-cache"}
     held: Services = request.app.state.services
     kept = kept_state(held, request.query_params)
     if fault.code == "bad_target":

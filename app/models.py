@@ -29,12 +29,16 @@ TOY_TEXT = "the cat sat on the"
 
 @dataclass(frozen=True)
 class Entry:
-    """One model that can be chosen. `text` is the sentence it starts with; `is_closed` says it knows few words."""
+    """One model that can be chosen.
+
+    `card` is a text about it, `text` the sentence it starts with; `is_closed` says that it knows few words.
+    """
 
     name: str
     config: Config
     source: str | Path
     directory: Path | None = None
+    card: Path | None = None
     text: str = DEFAULT_TEXT
     is_closed: bool = False
 
@@ -117,7 +121,7 @@ class ModelStore:
 
 def _built_in() -> Iterator[Entry]:
     if (EMBEDDED / "config.json").exists():
-        yield Entry("embedded", _config(EMBEDDED), "embedded", EMBEDDED)
+        yield Entry("embedded", _config(EMBEDDED), "embedded", EMBEDDED, EMBEDDED.parent / "README.md")
     yield Entry("toy", TOY_CONFIG, "toy", text=TOY_TEXT, is_closed=True)
 
 
@@ -127,7 +131,7 @@ def _of_directory(directory: Path) -> Entry:
             f"There is no model “{directory.name}”: {directory} holds no config.json.",
             "Name embedded, toy, or the directory of a GPT-2 checkpoint.",
         )
-    return Entry(directory.name, _config(directory), directory, directory)
+    return Entry(directory.name, _config(directory), directory, directory, directory / "README.md")
 
 
 def _config(directory: Path) -> Config:

@@ -133,8 +133,8 @@ class Cells:
         here = ' aria-current="true"' if current else ""
         if self.as_buttons:
             return Markup(
-                f'<button type="submit" form="go" name="at" value="{escape(at, quote=True)}" class="{css}"{here}{attributes}>'
-                f"{inner}</button>"
+                f'<button type="submit" form="go" name="at" value="{escape(at, quote=True)}" '
+                f'class="{css}"{here}{attributes}>{inner}</button>'
             )
         href = self._front + escape(quote(at, safe=SAFE), quote=True)
         return Markup(f'<a class="{css}" href="{href}"{here}{attributes}>{inner}</a>')

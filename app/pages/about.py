@@ -19,7 +19,7 @@ from model.heads import KINDS, HeadScores
 router = APIRouter(include_in_schema=False)
 
 HEADERS = {"Vary": "HX-Request", "Cache-Control": "no-cache"}
-EXCERPT = 700  # characters of a checkpoint's own README
+EXCERPT = 700  # characters of a model's own card
 
 
 @dataclass(frozen=True)
@@ -102,11 +102,10 @@ def head_url(state: State, scores: HeadScores) -> str:
 
 
 def excerpt(entry: Entry) -> str:
-    """The first paragraphs of the checkpoint's own README, as plain text; "" where it has none."""
-    readme = entry.directory / "README.md" if entry.directory else None
-    if readme is None or not readme.is_file():
+    """The first paragraphs of the model's own card, as plain text; "" where it has none."""
+    if entry.card is None or not entry.card.is_file():
         return ""
-    text = readme.read_text("utf-8", "replace")
+    text = entry.card.read_text("utf-8", "replace")
     text = re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.DOTALL)
     text = re.sub(r"^#.*$|[*_`]", "", text, flags=re.MULTILINE).strip()
     paragraphs = [" ".join(p.split()) for p in re.split(r"\n\s*\n", text) if p.strip()]

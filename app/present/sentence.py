@@ -136,9 +136,17 @@ def roles(run: Run, at: str) -> dict[int, str]:
 
 def heading(run: Run, at: str) -> str:
     """What is selected, in plain text, for the page's title."""
+    value = chosen(run, at)
+    if value:
+        return f"{at if len(at) <= 60 else at[:57] + '…'} = {value}"
+    parsed = parse(at)
+    assert isinstance(parsed, Address)
+    return f"{run.model.graph[parsed.site].title}: {parsed}"
+
+
+def chosen(run: Run, at: str) -> str:
+    """The selected number; "" where the address names several."""
     parsed = parse(at)
     if isinstance(parsed, Address) and not run.check(parsed).is_single:
-        return f"{run.model.graph[parsed.site].title}: {parsed}"
-    value = float(run.values(at))
-    shown = at if len(at) <= 60 else at[:57] + "…"
-    return f"{shown} = {numbers.value(value)}"
+        return ""
+    return numbers.value(float(run.values(at)))
