@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import sys
@@ -56,7 +57,8 @@ def main() -> int:
     server = Server(config)
     host, port = listener.getsockname()[:2]
     server.address = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
-    server.run(sockets=[listener])
+    with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is the usual way to stop it
+        server.run(sockets=[listener])
     return 0 if server.started else 3
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import re
+import signal
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 from pydantic import ValidationError
@@ -18,8 +23,6 @@ from tests.app.conftest import save_checkpoint
 
 
 def serve(environment: dict[str, str], root: Path) -> subprocess.CompletedProcess[str]:
-    import os
-
     return subprocess.run(
         [sys.executable, "-m", "app"], cwd=root, env={**os.environ, **environment}, text=True, capture_output=True,
         timeout=60, check=False,
@@ -54,6 +57,21 @@ def test_a_taken_port_is_told(root: Path):
         done = serve({"EVERYNUMBER_PORT": str(port)}, root)
     assert done.returncode == 1
     assert f"port {port}" in done.stderr and "EVERYNUMBER_PORT=" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_it_says_where_it_is_once_it_answers_and_stops_quietly(root: Path):
+    serving = subprocess.Popen(
+        [sys.executable, "-m", "app"], cwd=root, env={**os.environ, "EVERYNUMBER_PORT": "0"}, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert serving.stdout is not None
+    said = re.fullmatch(r"Every Number: (http://127\.0\.0\.1:\d+/)\n", serving.stdout.readline())
+    assert said is not None
+    with urlopen(said[1] + "healthz") as answer:
+        assert answer.read() == b"ok\n"
+    serving.send_signal(signal.SIGINT)
+    _, complaints = serving.communicate(timeout=30)
+    assert serving.returncode == 0 and complaints == ""
 
 
 def test_an_unknown_default_model_is_told(tmp_path: Path):
@@ -102,8 +120,6 @@ def test_parameters_are_counted_as_the_network_holds_them():
 
 
 def test_a_model_is_loaded_once(tmp_path: Path):
-    from concurrent.futures import ThreadPoolExecutor
-
     store = ModelStore(Settings())
     with ThreadPoolExecutor(8) as pool:
         assert len(set(map(id, pool.map(store.get, ["toy"] * 8)))) == 1
