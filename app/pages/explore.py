@@ -10,7 +10,7 @@ from starlette.responses import HTMLResponse, Response
 
 from app.params import Held, PageState
 from app.present.map import map_view
-from app.present.sentence import chosen, heading, sentence_view, writable
+from app.present.sentence import heading, sentence_view, writable
 from app.present.values import values_view
 from app.present.why import why_view
 from app.services import Services
@@ -53,7 +53,6 @@ def render(held: Services, run: Run, asked: State, zone: str) -> str:
         "model": run.model,
         "models": held.models,
         "title": heading(run, state.at),
-        "chosen": chosen(run, state.at),
         "fragment": bool(zone),
     }
     if zone in ("", "zones"):

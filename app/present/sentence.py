@@ -8,6 +8,7 @@ from markupsafe import Markup
 
 from app.present import numbers
 from app.present.tokens import token_html, token_text
+from app.present.why_numbers import exact
 from app.urls import Cells, State
 from model import LanguageModel, Run
 from model.address import Address, Calc, parse
@@ -63,7 +64,7 @@ def sentence_view(run: Run, state: State) -> Sentence:
     cells = Cells(state)
     tokenizer, last = run.model.tokenizer, run.n_pos - 1
     tokens = tuple(token_views(run, cells, roles(run, state.at)))
-    top = run.top(GUESSES)
+    top = listed(run)
     rest = 1.0 - sum(p for _, p in top)
     closed = "calc(1" + "".join(f"-probs[{last},{v}]" for v, _ in top) + ")"
     return Sentence(
@@ -72,13 +73,21 @@ def sentence_view(run: Run, state: State) -> Sentence:
         target=token_html(tokenizer, run.target),
         target_is_own=run.target_is_own,
         is_sequence=run.is_sequence,
-        loss=cells.number("loss", numbers.value(float(run.tensor("loss"))), css="num live"),
+        loss=cells.number("loss", exact(float(run.tensor("loss"))), css="num live"),
         guesses=tuple(guess_views(run, state, cells, top)),
         n_rest=run.model.config.d_vocab - len(top),
         rest=cells.number(closed, numbers.percent(max(rest, 0.0))),
         own_url=state.aim("").url(),
         sequence_url=state.aim("sequence").url(),
     )
+
+
+def listed(run: Run) -> list[tuple[int, float]]:
+    """The likeliest next tokens with their probabilities, and the target where it is not among them."""
+    top = run.top(GUESSES)
+    if run.is_sequence or run.target in dict(top):
+        return top
+    return [*top, (run.target, float(run.tensor("probs")[-1, run.target]))]
 
 
 def token_views(run: Run, cells: Cells, marked: dict[int, str]) -> list[Token]:
@@ -135,18 +144,8 @@ def roles(run: Run, at: str) -> dict[int, str]:
 
 
 def heading(run: Run, at: str) -> str:
-    """What is selected, in plain text, for the page's title."""
-    value = chosen(run, at)
-    if value:
-        return f"{at if len(at) <= 60 else at[:57] + '…'} = {value}"
-    parsed = parse(at)
-    assert isinstance(parsed, Address)
-    return f"{run.model.graph[parsed.site].title}: {parsed}"
-
-
-def chosen(run: Run, at: str) -> str:
-    """The selected number; "" where the address names several."""
+    """What is selected, in plain text, for the page's title: the number, or the tensor of which several are."""
     parsed = parse(at)
     if isinstance(parsed, Address) and not run.check(parsed).is_single:
-        return ""
-    return numbers.value(float(run.values(at)))
+        return f"{run.model.graph[parsed.site].title}: {parsed}"
+    return f"{at if len(at) <= 60 else at[:57] + '…'} = {exact(float(run.values(at)))}"

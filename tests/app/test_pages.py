@@ -13,6 +13,7 @@ from starlette.testclient import TestClient
 
 from app.main import create_app
 from app.present import numbers
+from app.present.why_numbers import exact
 from app.settings import Settings
 from model import Run, load
 from tests.app.conftest import TEXT, save_checkpoint
@@ -51,7 +52,7 @@ def test_home_shows_live_numbers_that_can_be_clicked(client: TestClient, run: Ru
     assert len(links) >= 4
     for link in links:
         value = float(run[address_of(link)])
-        assert link.text in (numbers.percent(value), numbers.value(value))
+        assert link.text in (numbers.percent(value), exact(value))
         assert client.get(str(link["href"])).status_code == 200
 
 
@@ -127,7 +128,7 @@ def test_the_sentence_shows_tokens_guesses_and_loss(client: TestClient, run: Run
     assert "".join(one(token, ".tok").text for token in tokens[1:]) == TEXT
     rows = section.select(".bytes tbody tr")
     assert [int(row.select("td")[2].text) for row in rows] == list(run.tokens)
-    assert numbers.value(float(run["loss"])) == one(section, ".target-note .num").text
+    assert exact(float(run["loss"])) == one(section, ".target-note .num").text
     guesses = section.select("#guesses td a.num")
     for (token, p), link in zip(run.top(5), guesses, strict=False):
         assert (address_of(link), link.text) == (f"probs[{run.n_pos - 1},{token}]", numbers.percent(p))
@@ -149,13 +150,23 @@ def test_a_guess_becomes_the_target(client: TestClient, run: Run):
     assert page.title is not None and page.title.text.startswith(f"probs[{run.n_pos - 1},{second}] = ")
     assert one(page, "#guesses th a[aria-current]").text == link.text
     loss = load("embedded").run(TEXT, run.model.target_name(second))["loss"]
-    assert one(page, ".target-note .num").text == numbers.value(float(loss))
+    assert one(page, ".target-note .num").text == exact(float(loss))
+
+
+def test_a_target_that_is_not_likely_is_listed_too(client: TestClient):
+    direct = load("embedded").run(TEXT, "?")
+    page = soup(client, "/explore?target=%3F")
+    last = page.select("#guesses tbody tr")[-2]
+    assert one(last, "a[aria-current]").text == "?"
+    assert one(last, "td a.num").text == numbers.percent(float(direct[f"probs[{direct.n_pos - 1},{direct.target}]"]))
+    rest = address_of(page.select("#guesses td a.num")[-1])
+    assert f"-probs[{direct.n_pos - 1},{direct.target}]" in rest
 
 
 def test_the_loss_over_the_sentence(client: TestClient):
     page = soup(client, "/explore?target=sequence")
     loss = load("embedded").run(TEXT, "sequence")["loss"]
-    assert one(page, ".target-note .num").text == numbers.value(float(loss))
+    assert one(page, ".target-note .num").text == exact(float(loss))
     assert one(page, "#ask [name=target]")["value"] == "sequence"
 
 
