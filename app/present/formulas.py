@@ -58,12 +58,17 @@ def width(latex: str) -> int:
 
 def sides(latex: str) -> list[str]:
     """A formula cut at its equals signs, those inside braces left alone."""
+    return _cut(latex, " = ")
+
+
+def _cut(latex: str, sign: str) -> list[str]:
+    """LaTeX cut at a sign of three characters, not inside braces or brackets."""
     parts, depth, start = [], 0, 0
-    for at, sign in enumerate(latex):
-        depth += (sign == "{") - (sign == "}")
-        if sign == "=" and depth == 0 and latex[at - 1 : at + 2] == " = ":
-            parts.append(latex[start : at - 1])
-            start = at + 2
+    for at, character in enumerate(latex):
+        depth += (character in "{(") - (character in "})")
+        if depth == 0 and latex.startswith(sign, at):
+            parts.append(latex[start:at])
+            start = at + len(sign)
     return [*parts, latex[start:]]
 
 
@@ -99,13 +104,35 @@ def lines(e: Explanation, expression: Node | None = None) -> list[tuple[str, str
         found = [("", expression_latex(expression))]
     else:
         left, *rights = sides(e.formula)
-        found = [(left if n == 0 else "", f"= {right}") for n, right in enumerate(rights)]
         if not rights:
             return [(left, f"= {result(e.total)}")]
+        found = symbolic(left, rights)
     right, room = found[-1][1].removeprefix("= "), WIDEST - 0.7 * width(found[0][0])
     if not math.isfinite(e.total) and number(e.total) in right:
         return found
     return found + [("", f"= {line}") for line in _with_values(e, room) if line != right]
+
+
+def symbolic(left: str, rights: Sequence[str]) -> list[tuple[str, str]]:
+    """A formula in symbols: a line for each equals sign, a sum too long for one line broken at its plus signs."""
+    found = []
+    for right in rights:
+        line, *more = broken(right, WIDEST - 0.7 * width(left))
+        found += [("", f"= {line}"), *(("", rf"\quad + {part}") for part in more)]
+    return [(left, found[0][1]), *found[1:]]
+
+
+def broken(latex: str, room: float) -> list[str]:
+    """A sum as lines that fit: cut at plus signs outside of braces, as few times as possible."""
+    parts = _cut(latex, " + ")
+    found = parts[:1]
+    for part in parts[1:]:
+        longer = f"{found[-1]} + {part}"
+        if width(longer) <= room:
+            found[-1] = longer
+        else:
+            found.append(part)
+    return found
 
 
 def _with_values(e: Explanation, room: float) -> list[str]:
@@ -197,7 +224,7 @@ def written_term(e: Explanation, term: Term) -> str:
     """A term's factors multiplied, as far as that is how it is made."""
     if e.op == "lookup":
         return number(term.product)
-    if e.site == "probs":
+    if e.site == "probs" and e.op == "softmax":
         return f"e^{{{added([_factor(term.factors[0]), '-' + _bracketed(_factor(term.factors[1]))])}}}"
     return multiplied(term.factors)
 

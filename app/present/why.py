@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,13 +16,16 @@ from app.present.charts import Ints
 from app.present.tokens import sentence_html
 from app.present.why_check import Check, check
 from app.present.why_links import FORM, PATH, Links
+from app.present.why_numbers import exact, short
 from app.present.why_pictures import Picture, TokenCard, picture
 from app.present.why_terms import PAGE, Table, listed, term_order, terms_table
 from app.urls import State
 from model.address import Address, Calc, parse
+from model.backward import gradient_formula
 from model.errors import ReaderError
-from model.expression import expression_rule
-from model.ops.base import Column, Computed, Difference, Ref, Rule
+from model.explain import SLOPE
+from model.expression import expression_rule, rule_of
+from model.ops.base import Column, Computed, Ref, Rule, refs_in
 
 if TYPE_CHECKING:
     from model import Run
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
     from model.graph import Node
 
 MOST_READERS = 6
+NOT_YET = "Not in this version yet"
+NO_SLOPE = "A token id is an address in the vocabulary: it has no slope"
 CHART_FROM = 4  # terms; fewer are seen at a glance in the table
 LARGEST_SEARCHED = 4_000_000  # numbers; in larger tensors the largest is not looked for
 
@@ -51,6 +56,15 @@ class Choice:
     text: str
     url: str = ""
     is_file: bool = False
+
+
+@dataclass(frozen=True)
+class Tab:
+    """One quantity at this place: a URL, or the one shown (no URL), or why it cannot be had."""
+
+    name: str
+    url: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -97,6 +111,7 @@ class WhyView:
     formula: Markup
     hidden: tuple[tuple[str, str], ...]
     value: str = ""
+    tabs: tuple[Tab, ...] = ()
     picture: Picture | None = None
     figure: Figure | None = None
     steps: tuple[Step, ...] = ()
@@ -125,47 +140,70 @@ def why_view(run: Run, state: State) -> WhyView:
     parsed = parse(state.at)
     links = Links(state)
     if isinstance(parsed, Calc):
-        return _number(run, state, links, None, (), parsed)
+        return _number(run, state, links, None, None, parsed)
     address = run.check(parsed)
     node = run.model.graph[address.site]
     if address.is_single:
-        return _number(run, state, links, node, address.index, None)  # type: ignore[arg-type]
+        return _number(run, state, links, node, address, None)
     return _site(run, state, links, node, address)
 
 
 # -- one number
 
 
-def _number(run: Run, state: State, links: Links, node: Node | None, at: tuple[int, ...], calc: Calc | None) -> WhyView:
+def _number(
+    run: Run, state: State, links: Links, node: Node | None, address: Address | None, calc: Calc | None
+) -> WhyView:
     e = run.explain(state.at, offset=state.offset, limit=PAGE, order=state.order)
     order = term_order(e)
-    rule = node.op.forward(run, at) if node else expression_rule(run, calc)  # type: ignore[arg-type]
+    rule = rule_of(run, address) if address else expression_rule(run, calc)  # type: ignore[arg-type]
+    op = node.op if node and address and not address.quantity else None
     shows_terms = e.combine != "given" and e.n_terms > 0
     readers = e.used_by[:MOST_READERS]
-    shown = picture(run, e, node.op, at, links) if node else None
+    shown = picture(run, e, op, address.index, links) if op and address else None  # type: ignore[arg-type]
     return WhyView(
-        title=node.title if node else "An expression",
+        title=_title(node, address) if node and address else "An expression",
         address=e.address,
-        whereabouts=tuple(why_names.whereabouts(run, Address(node.name, at))) if node else (),
+        whereabouts=tuple(why_names.whereabouts(run, address)) if address else (),
         sentence=sentence_html(run, e.plain),
         trail=_trail(run, state),
+        tabs=_tabs(state, node, address),
         formula=formulas.table(formulas.lines(e, calc.tree if calc else None)),
         hidden=_hidden(links),
-        value=numbers.value(e.value),
+        value=exact(e.value),
         picture=shown,
         figure=_figure(e, order),
         steps=tuple(_step(step.latex, step.value, step.address, links) for step in e.steps),
-        table=terms_table(run, e, node.op if node else None, links, order) if shows_terms else None,
+        table=terms_table(run, e, op, links, order) if shows_terms else None,
         order=_orders(state, e),
         pager=_pager(state, e),
         page=_page(e),
         files=_files(state, e) if shows_terms else (),
         check=check(e) if e.combine != "given" else None,
-        end=_end(run, node) if e.combine == "given" and node else None,
+        end=_end(node, address) if e.combine == "given" and node and address else None,
         made_from=_made_from(run, rule, e, links),
         used_by=tuple(_linked(run, reader, e.address, links) for reader in readers),
         more_readers=len(e.used_by) - len(readers),
         notes=e.notes[:1] if isinstance(shown, TokenCard) else e.notes,
+    )
+
+
+def _title(node: Node, address: Address) -> str:
+    return f"Gradient of {node.title[0].lower()}{node.title[1:]}" if address.quantity == "grad" else node.title
+
+
+def _tabs(state: State, node: Node | None, address: Address | None) -> tuple[Tab, ...]:
+    """The quantities at one place: its value, the loss's slope along it, its value after a step."""
+    if node is None or address is None:
+        return ()
+    is_slope = address.quantity == "grad"
+    value = replace(state, at=str(replace(address, quantity="")), offset=0).url(PATH)
+    slope = replace(state, at=str(replace(address, quantity="grad")), offset=0).url(PATH)
+    step = NOT_YET if node.is_parameter else "Only learned weights take a step"
+    return (
+        Tab("Value", value if is_slope else ""),
+        Tab("Gradient", "" if is_slope else slope) if node.name != "tokens" else Tab("Gradient", "", NO_SLOPE),
+        Tab("After a step", "", step),
     )
 
 
@@ -175,7 +213,7 @@ def _hidden(links: Links) -> tuple[tuple[str, str], ...]:
 
 
 def _step(latex: str, value: float, address: str, links: Links) -> Step:
-    shown = numbers.value(value)
+    shown = exact(value)
     return Step(formulas.mathml(latex), links.to(address, shown, title=address) if address else escape(shown))
 
 
@@ -187,10 +225,10 @@ def _figure(e: Explanation, order: Ints) -> Figure | None:
     how = "largest first" if e.order == "size" else "in order"
     caption = f"The {numbers.count(e.n_terms)} terms, {how}, and their running total"
     totals = np.cumsum(e.products[order])
-    low, high = numbers.value(float(min(totals.min(), 0))), numbers.value(float(max(totals.max(), 0)))
+    low, high = exact(float(min(totals.min(), 0))), exact(float(max(totals.max(), 0)))
     label = (
         f"Running total of {numbers.count(e.n_terms)} terms, {how}: it stays between {low} and {high} "
-        f"and ends at {numbers.value(e.total)}."
+        f"and ends at {exact(e.total)}."
     )
     if e.n_terms > charts.BARS:
         caption += f". A bar shows the extremes of about {max(round(e.n_terms / charts.BARS), 2)} neighbours"
@@ -218,7 +256,7 @@ def _value_of(run: Run, at: str) -> str:
     if isinstance(parsed, Address) and not run.check(parsed).is_single:
         return ""
     x = run.values(parsed) if isinstance(parsed, Address) else run.values(at)
-    return numbers.value(float(x), 3) if np.ndim(x) == 0 else ""
+    return short(float(x)) if np.ndim(x) == 0 else ""
 
 
 # -- moving through the terms
@@ -261,7 +299,11 @@ def _files(state: State, e: Explanation) -> tuple[Choice, ...]:
 # -- where it comes from, where it goes
 
 
-def _end(run: Run, node: Node) -> End:
+def _end(node: Node, address: Address) -> End:
+    if address.quantity == "grad":
+        return End(
+            "The slope of the loss along itself: the chain ends here", "Every other slope is counted from this one."
+        )
     if node.is_parameter:
         text = (
             "Training set this number once. Every run of this model reads the same value; nothing in this run made it."
@@ -281,14 +323,14 @@ def _made_from(run: Run, rule: Rule, e: Explanation, links: Links) -> tuple[Link
 
 
 def _sources(run: Run, column: Column) -> list[str]:
-    if isinstance(column, Ref):
-        shape = run.shape(column.site)
-        return [str(Address(column.site, tuple(_whole(i, n) for i, n in zip(column.index, shape, strict=True))))]
-    if isinstance(column, Difference):
-        return [*_sources(run, column.minuend), *_sources(run, column.subtrahend)]
     if isinstance(column, Computed):
         return [column.address(0)] if np.ndim(column.value) == 0 else []
-    return []
+    return [_row_of(run, ref) for ref in refs_in(column)]
+
+
+def _row_of(run: Run, ref: Ref) -> str:
+    places = zip(ref.index, run.shape(ref.site), strict=True)
+    return str(Address(ref.site, tuple(_whole(i, n) for i, n in places), ref.quantity))
 
 
 def _whole(i: int | Ints, size: int) -> int | slice:
@@ -314,15 +356,16 @@ def _site(run: Run, state: State, links: Links, node: Node, address: Address) ->
     reads = [Linked(links.to(site, Markup("<code>{}</code>").format(site), css="")) for site in node.op.reads]
     readers = list(dict.fromkeys(reader.name for reader in graph.consumers(node.name)))
     consumers = [Linked(links.to(site, Markup("<code>{}</code>").format(site), css="")) for site in readers]
-    lines = formulas.sides(node.op.formula(run, first))
-    right = [("", f"= {line}") for line in lines[1:]] or [("", "")]
+    is_slope = address.quantity == "grad"
+    written = gradient_formula(run, node, first) if is_slope else node.op.formula(run, first)
+    left, *rights = formulas.sides(written)
     return WhyView(
-        title=node.title,
+        title=_title(node, address),
         address=str(address),
         whereabouts=tuple(why_names.whereabouts(run, address)),
-        sentence=sentence_html(run, node.op.plain(run, first)),
+        sentence=sentence_html(run, SLOPE if is_slope else node.op.plain(run, first)),
         trail=_trail(run, state),
-        formula=formulas.table([(lines[0], right[0][1]), *right[1:]]),
+        formula=formulas.table(formulas.symbolic(left, rights) if rights else [(left, "")]),
         hidden=_hidden(links),
         made_from=tuple(reads),
         used_by=tuple(consumers[:MOST_READERS]),
@@ -334,11 +377,12 @@ def _site(run: Run, state: State, links: Links, node: Node, address: Address) ->
 def _places(run: Run, address: Address, first: tuple[int, ...], links: Links) -> list[tuple[str, Linked]]:
     """Numbers to begin with: the first, and the largest and smallest where they are quick to find."""
     chosen = [("first", first)]
-    tensor = run.tensor(address.site)[address.index]
-    if 1 < tensor.numel() <= LARGEST_SEARCHED:
-        values = tensor.numpy()
+    size = run.tensor(address.site)[address.index].numel()
+    if 1 < size <= LARGEST_SEARCHED:
+        values = run.values(address)
         chosen += [(name, _absolute(address, int(find(values)), values.shape)) for name, find in EXTREMES]
-    return [(name, _linked(run, str(Address(address.site, place)), "", links)) for name, place in chosen]
+    found = [(name, str(replace(address, index=place))) for name, place in chosen]
+    return [(name, _linked(run, at, "", links)) for name, at in found]
 
 
 def _absolute(address: Address, flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -24,10 +24,12 @@ class Links:
 
     def __init__(self, state: State) -> None:
         self.state = state
-        self.fields = [*state.run_query, *state.follow("").view_query]
-        front = urlencode(self.fields, safe=SAFE, quote_via=quote)
-        self.as_buttons = len(front) > LONG_FRONT
-        self._front = escape(f"{PATH}?{front}&at=", quote=True)
+        onward = state.follow("").view_query
+        self.fields = [*state.run_query, *onward]
+        self.as_buttons = len(urlencode(self.fields, safe=SAFE, quote_via=quote)) > LONG_FRONT
+        before, after = (urlencode(part, safe=SAFE, quote_via=quote) for part in (state.run_query, onward))
+        self._front = escape(f"{PATH}?{before}&at=", quote=True)
+        self._back = escape(f"&{after}", quote=True)
 
     def to(self, at: str, shown: str | Markup, *, css: str = "num", title: str = "", current: bool = False) -> Markup:
         """A link to one address; what it shows is plain text or Markup."""
@@ -42,5 +44,5 @@ class Links:
                 f'<button form="{FORM}" name="at" value="{value}" class="{css}"{hint}{here}>{inside}</button>'
             )
         else:
-            href = self._front + escape(quote(at, safe=SAFE), quote=True)
+            href = self._front + escape(quote(at, safe=SAFE), quote=True) + self._back
         return Markup(f'<a class="{css}" href="{href}"{hint}{here}>{inside}</a>')

@@ -51,6 +51,7 @@ AXES = {
     "d_vocab": "token",
     "n_ctx": "position",
 }
+SLOPE = "∂"  # in front of a name: the loss's slope along it
 OF_TEXT = ("pos", "query", "key")  # axes whose places are the text's tokens
 
 
@@ -61,10 +62,9 @@ def word(run: Run, at: str) -> str:
         return _arithmetic(run, parsed.tree)
     node = run.model.graph[parsed.site]
     if not parsed.is_single or (node.axes and not parsed.index):
-        return short(run, at)
-    if node.short in ("out", "w", "b"):
-        return f"{node.part}.{node.short}"
-    return WORDS.get(node.short, node.short)
+        return short(run, at, at)
+    name = f"{node.part}.{node.short}" if node.short in ("out", "w", "b") else WORDS.get(node.short, node.short)
+    return SLOPE + name if parsed.quantity == "grad" else name
 
 
 def _arithmetic(run: Run, tree: Node) -> str:
@@ -86,7 +86,9 @@ def column(run: Run, at: str) -> str:
     if isinstance(parsed, Calc):
         return _arithmetic(run, parsed.tree)
     node = run.model.graph[parsed.site]
-    return f"{node.part}.{node.short}" if node.short in ("out", "w", "b", "normalized", "mean", "scale") else node.short
+    long = node.short in ("out", "w", "b", "normalized", "mean", "scale")
+    name = f"{node.part}.{node.short}" if long else node.short
+    return SLOPE + name if parsed.quantity == "grad" else name
 
 
 def short(run: Run, at: str, here: str = "") -> str:

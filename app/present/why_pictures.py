@@ -18,6 +18,7 @@ from app.present.charts import Floats
 from app.present.heat import Scale
 from app.present.tokens import token_html, token_text
 from app.present.why_links import Links
+from app.present.why_numbers import exact, short
 from app.present.why_terms import column_text
 from model.address import Address
 from model.ops.activation import Gelu, Relu, gelu_tanh
@@ -232,8 +233,8 @@ def _curve(e: Explanation, op: Op) -> Drawing | None:
     name, f, low, high, said = CURVES[type(op)]
     if isinstance(op, TokenLoss) and not 0 < x <= 1:
         low, high, x = 0.01, 1.0, math.exp(-e.value)
-    label = f"The curve of {name}; here it turns {numbers.value(x)} into {numbers.value(e.value)}."
-    says = f"{said.format(numbers.value(x, 3))} = {numbers.value(e.value, 3)}"
+    label = f"The curve of {name}; here it turns {exact(x)} into {exact(e.value)}."
+    says = f"{said.format(short(x))} = {short(e.value)}"
     side = "right" if isinstance(op, TokenLoss) else "left"
     chart = charts.curve(f, x, low, high, label=label, says=says, side=side)
     return Drawing(Markup("{}, and where this number lies on it").format(name), chart)
@@ -258,7 +259,7 @@ def _norm(run: Run, op: NormOp, at: tuple[int, ...], links: Links) -> NormSteps:
         index = (t,) if site in ("mean", "var", "scale") else (t, entry) if entry is not None else (t, slice(None))
         address = str(Address(f"{op.ln}.{site}", index))
         single = slice(None) not in index
-        shown = numbers.value(float(run.values(address))) if single else f"{d} numbers"
+        shown = exact(float(run.values(address))) if single else f"{d} numbers"
         current = site == op.site
         link = Markup("<b>") + shown + Markup("</b>") if current else links.to(address, shown, title=address)
         found.append(NormStep(name, how, link, current))
@@ -274,7 +275,7 @@ def _row(run: Run, op: Lookup | PositionRow, at: tuple[int, ...]) -> Drawing:
     table, row = ("W_E", run.tokens[t]) if isinstance(op, Lookup) else ("W_pos", t)
     values = _numbers(run, table, row)
     caption = Markup("Row {} of <code>{}</code>, entry {} marked").format(row, table, m)
-    label = f"Row {row} of {table}: {len(values)} numbers; entry {m} is {numbers.value(float(values[m]))}."
+    label = f"Row {row} of {table}: {len(values)} numbers; entry {m} is {exact(float(values[m]))}."
     return Drawing(caption, charts.strip(values, m, label))
 
 

@@ -106,6 +106,8 @@ class SumTable:
         self.bare = self.width <= 1  # a product of one factor is that factor
         self.shows_totals = e.combine == "sum" and e.n_terms > 2
         self.shows_bars = e.n_terms > 1 and (e.combine != "quotient" or any(term.place for term in e.terms))
+        kinds = {tuple(axis for axis, _ in term.place) for term in e.terms if term.place}
+        self.axes = kinds.pop() if len(kinds) == 1 else ()  # what all terms run over
         self.squared = self.width > 1 and all(is_square(factors) for factors in self.factors.values())
         columns = [n for n in range(self.width) if not self._common_constant(n) and not (self.squared and n == 1)]
         self.columns = [] if self.bare else columns
@@ -146,15 +148,14 @@ class SumTable:
     # headings
 
     def _first_head(self) -> str:
-        axes = next((term.place for term in self.terms if term.place), ())
-        return ", ".join(why_names.AXES[axis] for axis, _ in axes) if axes else "term"
+        return ", ".join(why_names.AXES[axis] for axis in self.axes) if self.axes else "term"
 
     def _factor_head(self, n: int) -> Head:
-        factor = next(factors for factors in self.factors.values() if len(factors) == self.width)[n]
-        if factor.address is None:
-            return Head("constant")
-        name = why_names.column(self.run, factor.address)
-        return Head(f"({name})²" if self.squared and n == 0 else name, title=factor.address)
+        """What a column's factors are called: each name once, of many kinds none."""
+        inside = [factors[n] for factors in self.factors.values() if n < len(factors) and len(factors) > 1]
+        names = list(dict.fromkeys(why_names.column(self.run, f.address) if f.address else "constant" for f in inside))
+        name = ", ".join(names) if len(names) < 4 else "factor"
+        return Head(f"({name})²" if self.squared and n == 0 else name)
 
     def _product_head(self) -> str | Markup:
         if not self.bare:
@@ -183,9 +184,16 @@ class SumTable:
 
     def _name(self, term: Term) -> Markup:
         if not term.place:
-            minus = "− " if len(self.factors[term.index]) < len(term.factors) else ""
-            return Markup("{}{}").format(minus, escape(term.label) or self._written(term))
-        return Markup(", ").join(why_names.place(self.run, axis, n) for axis, n in term.place)
+            name = escape(term.label) or self._written(term)
+            factors = self.factors[term.index]
+            if len(factors) == len(term.factors):
+                return name
+            source = factors[0].address if len(factors) == 1 else None
+            return Markup("− ") + (self.links.to(source, name, css="", title=source) if source else name)
+        words = [Markup("{} ").format(why_names.AXES[axis]) if not self.axes else Markup("") for axis, _ in term.place]
+        places = [why_names.place(self.run, axis, n) for axis, n in term.place]
+        name = Markup(", ").join(word + place for word, place in zip(words, places, strict=True))
+        return Markup("{}: {}").format(term.label, name) if term.label else name
 
     def _written(self, term: Term) -> Markup:
         """A term without a name: its factors' addresses, or the constant it is."""
@@ -251,9 +259,11 @@ def is_square(factors: Sequence[Factor]) -> bool:
 
 def product_address(term: Term) -> str | None:
     """A term's product as an address: its one factor's, or the factors multiplied in a calc(…)."""
+    if len(term.factors) == 1:
+        return term.factors[0].address
     factors = unsigned(term)
-    if len(factors) == 1:
-        return factors[0].address
+    if len(factors) == 1 and factors[0].address is not None:
+        return f"calc(-{_operand(factors[0])})"
     if all(factor.address is None for factor in term.factors):
         return None
     return f"calc({'*'.join(map(_operand, term.factors))})"
