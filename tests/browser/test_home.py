@@ -91,7 +91,8 @@ def test_a_long_text_is_explored_by_buttons(open_page: Callable[..., Page], serv
         page.get_by_role("button", name="Run").click()
         page.locator("#tokens button").nth(3).click()
         expect(page).to_have_title(re.compile(r"^tokens\[3\] = "))
-        expect(page).to_have_url(re.compile(r"text=The.*at=tokens"))
+        expect(page).to_have_url(re.compile("at=tokens"))
+        expect(page).to_have_url(re.compile("text=The"))
         page.reload()
         expect(page.locator("#tokens button").nth(3)).to_have_attribute("aria-current", "true")
 
