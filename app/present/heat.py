@@ -54,26 +54,25 @@ def css(step: int) -> str:
     return f"pos-{step}" if step > 0 else f"neg-{-step}" if step < 0 else ""
 
 
-def picture(steps: Steps, *, label: str = "", marks: str = "") -> Markup:
+def picture(steps: Steps, name: str = "", marks: str = "") -> Markup:
     """One small SVG, a cell a number: one path a step, and a dash on every negative cell. `marks` go on top.
 
-    A row of equal cells is one stroke, one unit thick; the cell in column x of row y covers x…x+1, y…y+1.
+    A row of equal cells is one stroke, one unit thick; the cell in column x of row y covers x…x+1, y…y+1. The dashes
+    are the negative paths drawn again (CSS says how); for that they need an id, so `name` must be the page's only one.
     """
     rows, cols = steps.shape
     strokes: dict[int, list[str]] = {}
-    negative: list[str] = []
     for y, row in enumerate(steps.tolist()):
         for step, x, n in _runs(row):
             if step:
                 strokes.setdefault(step, []).append(f"M{x} {y}h{n}")
-        negative += [f"M{x} {y}h{n}" for below, x, n in _runs([step < 0 for step in row]) if below]
-    paths = "".join(f'<path class="{css(step)}" d="{"".join(d)}"/>' for step, d in sorted(strokes.items()))
-    if negative:
-        paths += f'<path class="minus" d="{"".join(negative)}"/>'
-    role = Markup('role="img" aria-label="{}"').format(label) if label else Markup('aria-hidden="true"')
-    return Markup(
-        f'<svg class="heat" viewBox="0 -.5 {cols} {rows}" preserveAspectRatio="none" {role}>{paths}{marks}</svg>'
-    )
+    paths = {step: f'<path class="{css(step)}" d="{"".join(d)}"/>' for step, d in sorted(strokes.items())}
+    above = "".join(path for step, path in paths.items() if step > 0)
+    below = "".join(path for step, path in paths.items() if step < 0)
+    if below:
+        below = f'<g id="below-{name}">{below}</g><use class="minus" href="#below-{name}"/>'
+    box = f'viewBox="0 -.5 {cols} {rows}" preserveAspectRatio="none"'
+    return Markup(f'<svg class="heat" {box} aria-hidden="true">{above}{below}{marks}</svg>')
 
 
 def _runs(row: list[Any]) -> list[tuple[Any, int, int]]:

@@ -13,7 +13,7 @@ from model.address import Address
 from model.graph import Node
 from model.run import Run
 
-MOST_LINKS = 64  # more heads than this in all are buttons, which are shorter than links
+MOST_LINKS = 64  # with more heads than this in all, heads and weights are buttons, which are shorter than links
 NARROW_HEADS = 8  # more heads than this in a block leave room for two figures each
 
 WEIGHT = Scale(1.0, 1.0)
@@ -26,9 +26,9 @@ class MapLinks:
         self.run, self.here = run, chosen(run, state.at)
         self.node = run.model.graph[self.here.site]
         self.places = places(run, self.here)
-        self.cells, self.head_cells = Cells(state), Cells(state)
+        self.cells, self.short_cells = Cells(state), Cells(state)
         config = run.model.config
-        self.head_cells.as_buttons |= config.n_layer * config.n_head > MOST_LINKS
+        self.short_cells.as_buttons |= config.n_layer * config.n_head > MOST_LINKS
         self.weight_at = self._weight_at()
 
     def _weight_at(self) -> tuple[int, int] | None:
@@ -41,7 +41,8 @@ class MapLinks:
         """A site or parameter at the reader's place."""
         is_here = node.name == self.here.site
         at = str(self.here) if is_here else moved(self.run, self.here, node.name)
-        return self.cells.number(at, words or node.short, css=kind, current=is_here and kind == "site")
+        cells = self.short_cells if node.is_parameter or kind == "cell" else self.cells
+        return cells.number(at, words or node.short, css=kind, current=is_here and kind == "site")
 
     def block(self, n: int) -> Markup:
         """The reader's own site in block `n`, so that blocks compare; from outside the blocks its first site."""
@@ -70,7 +71,7 @@ class MapLinks:
     def strip(self, pattern: Node) -> Markup:
         """The heads' weights as one small picture, for networks with too many heads for cells; else nothing."""
         weights = self._weights(pattern)
-        return Markup("") if weights is None else picture(WEIGHT.steps(weights)[None, :])
+        return Markup("") if weights is None else picture(WEIGHT.steps(weights)[None, :], f"heads-{pattern.block}")
 
     def _weights(self, pattern: Node) -> np.ndarray | None:
         if self.weight_at is None:
@@ -83,8 +84,8 @@ class MapLinks:
         tint = css(int(WEIGHT.steps(np.array([weight]))[0]))
         at = str(Address(pattern.name, (head, *self.weight_at)))
         shown = compact(weight, is_narrow=self.run.model.config.n_head > NARROW_HEADS)
-        label = "" if self.head_cells.as_buttons else f"head {head}: {shown}"
-        return self.head_cells.number(at, shown, css=f"cell {tint}".rstrip(), current=is_here, label=label)
+        label = "" if self.short_cells.as_buttons else f"head {head}: {shown}"
+        return self.short_cells.number(at, shown, css=f"cell {tint}".rstrip(), current=is_here, label=label)
 
     def _numbered(self, pattern: Node, head: int, is_here: bool) -> Markup:
         """The head's number: leads to the reader's site in that head, if it is one of heads, else to its pattern."""
@@ -94,8 +95,8 @@ class MapLinks:
             at = Address(at.site, tuple(head if axis == "head" else i for axis, i in axes), at.quantity)
         else:
             at = Address(pattern.name, (head, self.places.get("query", slice(None)), slice(None)), self.here.quantity)
-        label = "" if self.head_cells.as_buttons else f"head {head}"
-        return self.head_cells.number(str(at), str(head), css="cell", current=is_here, label=label)
+        label = "" if self.short_cells.as_buttons else f"head {head}"
+        return self.short_cells.number(str(at), str(head), css="cell", current=is_here, label=label)
 
 
 def compact(weight: float, *, is_narrow: bool) -> str:

@@ -35,8 +35,8 @@ from app.urls import Cells
 from model.address import Address, Index
 from model.run import Run
 
-CELLS = 1000  # cells of all heads' pictures together
-AREAS_ACROSS, AREAS = 12, 24  # links on the strip: across, and in all
+CELLS = 900  # cells of all heads' pictures together; half as many beside a strip
+AREAS_ACROSS, AREAS = 10, 20  # links on the strip: across, and in all
 
 
 @dataclass(frozen=True)
@@ -96,17 +96,18 @@ def _heads(run: Run, shown: Window, of: Summary, cells: Cells) -> Markup:
     for head in range(n):
         is_here = here.get(axis) == head
         link = cells.number(_in_head(shown, axis, head), f"head {head}", css="to", current=is_here)
-        items.append(Markup('<li class="head">{}{}</li>').format(picture(steps[head]), link))
+        items.append(Markup('<li class="head">{}{}</li>').format(picture(steps[head], f"head-{head}"), link))
     return Markup("").join(items)
 
 
 def _head_size(shown: Window, n_head: int) -> tuple[int, int]:
-    """Rows and columns of each head's picture: all numbers where they are few, else about CELLS in all."""
+    """Rows and columns of each head's picture: all numbers where they are few, else about CELLS."""
     rows, cols = shown.rows.n, shown.cols.n
+    most = CELLS if shown.rows.is_whole and shown.cols.is_whole else CELLS // 2
     used = rows * (cols + 1) // 2 if shown.axes == ATTENTION else rows * cols
-    if used * n_head <= CELLS:
+    if used * n_head <= most:
         return rows, cols
-    each = CELLS // n_head * (2 if shown.axes == ATTENTION else 1)
+    each = most // n_head * (2 if shown.axes == ATTENTION else 1)
     side = max(4, isqrt(each))
     rows = min(rows, side)
     return rows, min(cols, max(4, each // rows))
@@ -127,7 +128,7 @@ def _strip(run: Run, shown: Window, of: Summary, cells: Cells) -> Markup:
     cut = plane_blocks(run, whole(shown.address), shown.plane)
     rows = len(cut.row_edges) - 1
     marks = _frame(shown, cut.row_edges, cut.col_edges) + _spot(shown, cut.row_edges, cut.col_edges)
-    drawn = picture(of.scale.steps(cut.largest), marks=marks)
+    drawn = picture(of.scale.steps(cut.largest), "strip", marks)
     key = ("areas", str(shown.plane))
     targets: list[list[Target]] = kept(run, whole(shown.address), key, lambda: _targets(run, shown, cut))
     areas = Markup("").join(

@@ -34,7 +34,7 @@ def places(run: Run, address: Address) -> dict[str, int]:
     """Axis -> the one place chosen on it. Axes that are sliced say nothing."""
     axes = run.model.graph[address.site].axes
     found = {axis: i for axis, i in zip(axes, address.index, strict=False) if isinstance(i, int)}
-    if "n_ctx" in found:
+    if found.get("n_ctx", run.n_pos) < run.n_pos:
         found = {"pos": found["n_ctx"], **found}
     if axes == ATTENTION and "query" in found:
         found = {"pos": found["query"], **found}
@@ -50,7 +50,7 @@ def moved(run: Run, here: Address, site: str) -> str:
     known = places(run, here)
     if _is_key_side(site) and "key" in known:
         known["pos"] = known["key"]
-    if site == "W_E" and "pos" in known and known["pos"] < run.n_pos:
+    if site == "W_E" and "pos" in known:
         known.setdefault("d_vocab", run.tokens[known["pos"]])
     if "pos" in known:
         known.setdefault("n_ctx", known["pos"])

@@ -24,7 +24,7 @@ from model.run import Run
 
 SAMPLE = 1 << 16  # numbers that a histogram looks at
 LARGE = 1 << 22  # gradients of larger parameters are computed only where they are looked at
-ROWS, COLS = 16, 64  # blocks that a matrix is cut into at most
+ROWS, COLS = 16, 48  # blocks that a matrix is cut into at most
 
 Floats = NDArray[np.float32]
 Mask = NDArray[np.bool_]

@@ -13,8 +13,9 @@ from app.urls import State
 from model.address import Address, Index
 from model.run import Run
 
-MOST = 16  # rows and columns in view
-BY_POSITION = ("pos",)
+MOST = 16  # columns in view, and positions
+MOST_ROWS = 12  # other rows in view
+POSITIONS = ("pos", "query", "key")
 
 Kind = Literal["grid", "list", "wrap", "single"]
 
@@ -150,7 +151,7 @@ def window(run: Run, state: State, address: Address) -> Window:
     one = Span("", 1, 0, 1, range(0))
     if not axes:
         return Window("single", address, axes, one, one)
-    if len(axes) == 1 and axes == BY_POSITION:
+    if len(axes) == 1 and axes == ("pos",):
         rows = _span(axes[0], shape[0], address.index[0], state.row)
         return Window("list", address, axes, rows, Span("", 1, 0, 1, range(1)))
     if len(axes) == 1:
@@ -158,7 +159,8 @@ def window(run: Run, state: State, address: Address) -> Window:
     fixed = _fixed(axes, address) if len(axes) == 3 else ()
     free = [a for a in range(len(axes)) if a not in dict(fixed)]
     r, c = free
-    rows = _span(axes[r], shape[r], address.index[r], state.row)
+    most = MOST if axes[r] in POSITIONS else MOST_ROWS
+    rows = _span(axes[r], shape[r], address.index[r], state.row, most)
     cols = _span(axes[c], shape[c], address.index[c], state.col)
     return Window("grid", address, axes, rows, cols, fixed)
 
@@ -173,9 +175,9 @@ def _fixed(axes: tuple[str, ...], address: Address) -> tuple[tuple[int, int], ..
     return (others[0],) if others else ((head, at.start or 0),)
 
 
-def _span(axis: str, n: int, chosen: Index, first: int | None) -> Span:
+def _span(axis: str, n: int, chosen: Index, first: int | None, most: int = MOST) -> Span:
     on = _on(chosen, n)
-    page = page_size(n)
+    page = page_size(n, most)
     start = min(first if first is not None else on.start, n - 1)
     return Span(axis, n, start // page * page, page, on)
 
@@ -192,7 +194,7 @@ def _wrapped(address: Address, axes: tuple[str, ...], n: int, first: int | None)
     n_rows = -(-n // MOST)
     on = _on(address.index[0], n)
     row, col = divmod(on.start, MOST)
-    page = page_size(n_rows)
+    page = page_size(n_rows, MOST_ROWS)
     start = min(first if first is not None else row, n_rows - 1) // page * page
     single = len(on) == 1
     rows = Span(axes[0], n_rows, start, page, range(row, row + 1) if single else range(0))
