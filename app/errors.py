@@ -127,7 +127,7 @@ def answer(request: Request, fault: Fault, headers: dict[str, str]) -> Response:
         fault = replace(fault, offers=(*with_space(held, kept), *fault.offers))
     context = {"fault": fault, "state": kept, "models": held.models, "asks": request.url.path == "/explore"}
     if request.headers.get("HX-Request") and not request.headers.get("HX-History-Restore-Request"):
-        headers |= {"HX-Retarget": "#notice", "HX-Reswap": "innerHTML", "HX-Push-Url": "false"}
+        headers |= {"HX-Retarget": "#notice", "HX-Reswap": "innerHTML", "HX-Reselect": "#fault", "HX-Push-Url": "false"}
         html = held.templates.render("parts/_error.html", **context)
     else:
         html = held.templates.render("pages/error.html", **context)

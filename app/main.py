@@ -14,7 +14,7 @@ from starlette.responses import PlainTextResponse, Response
 from app import api
 from app.errors import add_handlers
 from app.models import ModelStore
-from app.pages import about, explore, home
+from app.pages import about, embed, explore, home, lessons
 from app.runs import RunStore
 from app.security import SecurityHeaders
 from app.services import Services
@@ -52,7 +52,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=6)
     app.add_middleware(SecurityHeaders)
     add_handlers(app)
-    for router in (home.router, explore.router, about.router, api.router):
+    for router in (home.router, explore.router, lessons.router, embed.router, about.router, api.router):
         app.include_router(router)
     app.add_api_route("/healthz", healthy, methods=["GET", "HEAD"], include_in_schema=False)
     app.mount("/static/htmx", VersionedFiles(packages=[HTMX]), name="htmx")

@@ -17,10 +17,12 @@ class Choice:
     is_current: bool
 
 
-def menu(models: ModelStore, state: State) -> list[Choice]:
-    """Every model, with the reader's own text where the model's vocabulary can hold it."""
+def menu(models: ModelStore, state: State, path: str = "/explore") -> list[Choice]:
+    """Every model on the page at `path`, with the reader's own text where the model's vocabulary can hold it."""
     current = models.entry(state.model)
-    return [Choice(entry, _state(models, entry, current, state).url(), entry.name == current.name) for entry in models]
+    return [
+        Choice(entry, _state(models, entry, current, state).url(path), entry.name == current.name) for entry in models
+    ]
 
 
 def _state(models: ModelStore, entry: Entry, current: Entry, state: State) -> State:

@@ -1,0 +1,8 @@
+"""All lessons, in reading order."""
+
+from __future__ import annotations
+
+from app.lessons import transformer
+from app.lessons.base import Lesson
+
+LESSONS: tuple[Lesson, ...] = (transformer.LESSON,)

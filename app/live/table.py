@@ -1,0 +1,10 @@
+"""All live parts by name. A lesson adds its own list."""
+
+from __future__ import annotations
+
+from app.live import lesson1
+from app.live.base import Part
+
+LISTS = (lesson1.PARTS,)
+
+PARTS: dict[str, Part] = {part.name: part for parts in LISTS for part in parts}

@@ -1,0 +1,99 @@
+"""The lessons: prose in which every number is read from the reader's own run, and live parts between."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from fastapi import APIRouter, Request
+from markupsafe import Markup
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, Response
+
+from app.lessons.base import Lesson
+from app.lessons.table import LESSONS
+from app.live.base import Numbers, Scene
+from app.live.show import Live
+from app.pages.explore import HEADERS, checked, target_field
+from app.params import Held, PageState
+from app.present.formulas import mathml, table
+from app.present.why import why_view
+from app.services import Services
+from app.urls import DEFAULT_TEXT, State
+from model import Run
+
+router = APIRouter(include_in_schema=False)
+
+WORDS_A_MINUTE = 200
+
+
+@router.api_route("/lessons", methods=["GET", "HEAD"])
+async def contents(request: Request, held: Held) -> Response:
+    """All lessons with their sections."""
+    html = held.templates.render("lessons/contents.html", lessons=LESSONS, state=State(), models=held.models)
+    return HTMLResponse(html, headers=HEADERS)
+
+
+@router.api_route("/lessons/{name}", methods=["GET", "HEAD"])
+async def lesson(request: Request, name: str, state: PageState, held: Held, all: bool = False) -> Response:
+    """One lesson. `all` puts every live part into the page at once, as paper needs it."""
+    found = next((one for one in LESSONS if one.name == name), None)
+    if found is None:
+        raise HTTPException(404)
+    state = aimed(found, state, asked=bool({"target", "text"} & set(request.query_params)))
+    html = await held.runs.use(state, lambda run: render(held, found, run, state, everything=all))
+    return HTMLResponse(html, headers=HEADERS)
+
+
+def aimed(lesson: Lesson, state: State, *, asked: bool) -> State:
+    """The lesson's own target where the reader has asked for no text and no target."""
+    return state if asked or state.text != DEFAULT_TEXT else replace(state, target=lesson.target)
+
+
+def render(held: Services, lesson: Lesson, run: Run, state: State, *, everything: bool = False) -> str:
+    selected = state.select(checked(run, state.at)) if state.at else state
+    plain = State(state.model, state.text, state.target, state.bos)
+    scene = Scene(held, run, plain, Numbers(run, plain))
+    names = {
+        "lesson": lesson,
+        "state": selected,
+        "run": run,
+        "model": run.model,
+        "models": held.models,
+        "scene": scene,
+        "num": scene.num,
+        "live": Live(scene, everything=everything),
+        "maths": mathml,
+        "display": display,
+        "f": lesson.facts(scene),
+        "glossary": lesson.glossary(scene),
+        **lesson.extra(scene),
+    }
+    article = Markup(held.templates.render("lessons/_sections.html", **names))
+    around = LESSONS.index(lesson)
+    return held.templates.render(
+        "lessons/base_lesson.html",
+        **names,
+        article=article,
+        minutes=minutes(article),
+        why=why_view(run, selected) if selected.at else None,
+        target_field=target_field(run, state),
+        wrong="",
+        everything=everything,
+        before=LESSONS[around - 1] if around else None,
+        after=LESSONS[around + 1] if around + 1 < len(LESSONS) else None,
+    )
+
+
+def minutes(article: str) -> int:
+    """How long it takes to read the words of the page."""
+    words = re.sub(r"<(math|svg|table|form|pre)\b.*?</\1>|<[^>]*>", " ", article, flags=re.DOTALL).split()
+    return max(1, round(len(words) / WORDS_A_MINUTE))
+
+
+def display(*lines: str) -> Markup:
+    """A formula on a line of its own, or several lines aligned at their equals signs (`left & right`)."""
+    pairs = [(left, right) if right else ("", left) for left, _, right in (line.partition(" & ") for line in lines)]
+    return Markup('<div class="display scroll" tabindex="0" role="group" aria-label="Formula">{}</div>').format(
+        table(pairs)
+    )
