@@ -141,9 +141,11 @@ def running_total(products: Floats, listed: Listed, label: str) -> Markup:
     if together:
         low, high = min(low, smallest), max(high, largest)
     line_bottom = 158.0 if together else 100.0
-    x = Scale(0, len(finite), 40, 344)
     y = Scale(low, high or low + 1, line_bottom, 8)
     bars_y = y if together else Scale(smallest, largest, 162, 114)
+    left = max(len(tick_text(tick)) for scale in (y, bars_y) for tick in ticks(scale.low, scale.high))
+    right = len(brief(float(totals[-1])))
+    x = Scale(0, len(finite), max(14 + 6.3 * left, 40), WIDTH - 12 - 7.2 * max(right, 4))
     parts = [_ticks(y, x), _bars(finite, listed, x, bars_y), _line(totals, x, y)]
     if not together:
         parts.insert(1, _ticks(bars_y, x, most=1))

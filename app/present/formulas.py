@@ -52,7 +52,8 @@ def table(lines: Sequence[tuple[str, str]]) -> Markup:
 
 
 def width(latex: str) -> int:
-    """About how many characters wide a formula is set: a command counts as one, braces and spaces as none."""
+    """About how many characters wide a formula is set: a command counts as one, braces and what stands below as none."""
+    latex = re.sub(r"\\underset\{\\text\{[^}]*\}\}", "", latex)
     return len(re.sub(r"[{}\s_^]|\\,", "", re.sub(r"\\[a-z]+", "x", latex)))
 
 
@@ -150,18 +151,26 @@ def _with_values(e: Explanation, room: float) -> list[str]:
 
 
 def _sum(e: Explanation, room: float) -> list[str]:
-    shown = e.terms[: e.n_terms if e.n_terms <= FEW else 2]
-    ends = f" = {result(e.total)}"
-    written, made = [written_term(e, term) for term in shown], [number(term.product) for term in shown]
-    if e.n_terms == 1 and written == made:
-        return [result(e.total)]
+    """Factors multiplied, then products added; of a long sum the first two terms, or one where two do not fit."""
+    if e.n_terms == 1:
+        written, made = written_term(e, e.terms[0]), number(e.terms[0].product)
+        return [result(e.total)] if written == made else [written, result(e.total)]
+    most = e.n_terms if e.n_terms <= FEW else 2
+    written = _among(e, [written_term(e, term) for term in e.terms[:most]])
+    if width(written) > room and e.n_terms > FEW:
+        written = _among(e, [written_term(e, e.terms[0])])
+    products = [_products(e, n) for n in ((most, 1) if e.n_terms > FEW else (most,))]
+    made = next((line for line in products if width(line) <= room), products[-1])
+    is_plain = all(written_term(e, term) == number(term.product) for term in e.terms[:most])
+    return [made] if is_plain else [written, made]
+
+
+def _products(e: Explanation, n: int) -> str:
+    """The first n products listed, the sum of all others, and the total they make."""
+    shown = [term.product for term in e.terms[:n]]
     others = e.n_terms - len(shown)
-    tail = [_rest(float(e.products.sum()) - sum(term.product for term in shown), others)] if others else []
-    total = added([*made, *tail]) + ends if e.n_terms > 1 else result(e.total)
-    if written == made:
-        return [total]
-    line = _among(e, written)
-    return [line if width(line) <= room else _among(e, written[:1]), total]
+    tail = [_rest(float(e.products.sum()) - sum(shown), others)] if others else []
+    return added([*map(number, shown), *tail]) + f" = {result(e.total)}"
 
 
 def _among(e: Explanation, written: list[str]) -> str:

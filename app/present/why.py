@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from model.graph import Node
 
 MOST_READERS = 6
+LONGEST = 48  # characters of an address shown as a link
 NOT_YET = "Not in this version yet"
 NO_SLOPE = "A token id is an address in the vocabulary: it has no slope"
 CHART_FROM = 4  # terms; fewer are seen at a glance in the table
@@ -125,6 +126,7 @@ class WhyView:
     made_from: tuple[Linked, ...] = ()
     used_by: tuple[Linked, ...] = ()
     more_readers: int = 0
+    readers: str = "Used by"
     places: tuple[tuple[str, Linked], ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -184,6 +186,7 @@ def _number(
         made_from=_made_from(run, rule, e, links),
         used_by=tuple(_linked(run, reader, e.address, links) for reader in readers),
         more_readers=len(e.used_by) - len(readers),
+        readers="Used by" if op or not address else "Handed on to",
         notes=e.notes[:1] if isinstance(shown, TokenCard) else e.notes,
     )
 
@@ -342,7 +345,8 @@ def _whole(i: int | Ints, size: int) -> int | slice:
 
 
 def _linked(run: Run, at: str, here: str, links: Links) -> Linked:
-    name = Markup("<code>{}</code>").format(why_names.short(run, at, here) if not at.startswith("calc(") else at)
+    shown = why_names.short(run, at, here) if not at.startswith("calc(") else at
+    name = Markup("<code>{}</code>").format(shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 2]}…)")
     return Linked(links.to(at, name, css="", title=at), _value_of(run, at))
 
 

@@ -8,7 +8,7 @@ from markupsafe import Markup, escape
 
 from app.present.numbers import count
 from app.present.tokens import token_html
-from model.address import Address, Binary, Calc, Call, Negative, Node, parse
+from model.address import Address, Binary, Calc, Call, Node, Partial, parse
 
 if TYPE_CHECKING:
     from model import Run
@@ -77,7 +77,9 @@ def _arithmetic(run: Run, tree: Node) -> str:
         return f"{word(run, str(tree.left))} − {word(run, str(tree.right))}"
     if isinstance(tree, Call):
         return f"{tree.name}(…)"
-    return {Binary: "arithmetic", Negative: "negative"}.get(type(tree), "partial sum")
+    if isinstance(tree, Binary) and tree.op == "/" and str(tree.left) == "1" and isinstance(tree.right, Address):
+        return f"1 ÷ {word(run, str(tree.right))}"
+    return "partial sum" if isinstance(tree, Partial) else "arithmetic"
 
 
 def column(run: Run, at: str) -> str:

@@ -46,11 +46,17 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """A window of terms as a reader sees it. `narrow` tables leave their bars out on a phone."""
+    """A window of terms as a reader sees it.
+
+    `note` is a name that all of them share; `named` tables need room for names; `narrow` ones leave their bars out on a
+    phone.
+    """
 
     heads: tuple[Head, ...]
     rows: tuple[Row, ...]
     caption: str
+    note: str = ""
+    named: bool = False
     narrow: bool = False
 
 
@@ -81,6 +87,7 @@ def column_text(values: Sequence[float], figures: int = 4) -> list[str]:
     most = charts.largest(values)
     if most == 0 or not 1e-5 <= most < 1e6:
         return [numbers.value(x) for x in values]
+    figures -= most < 1e-3
     decimals = min(max(figures - 1 - int(np.floor(np.log10(most))), 0), 7)
     whole = all(float(x).is_integer() for x in values if np.isfinite(x))
     return [_aligned(x, 0 if whole else decimals) for x in values]
@@ -105,9 +112,12 @@ class SumTable:
         self.width = max(map(len, self.factors.values()), default=0)
         self.bare = self.width <= 1  # a product of one factor is that factor
         self.shows_totals = e.combine == "sum" and e.n_terms > 2
+        self.bar_width = 64 if self.width < 3 else 44
         self.shows_bars = e.n_terms > 1 and (e.combine != "quotient" or any(term.place for term in e.terms))
         kinds = {tuple(axis for axis, _ in term.place) for term in e.terms if term.place}
         self.axes = kinds.pop() if len(kinds) == 1 else ()  # what all terms run over
+        labels = {term.label for term in e.terms if term.place}
+        self.through = labels.pop() if len(labels) == 1 else ""  # a name that all of them share
         self.squared = self.width > 1 and all(is_square(factors) for factors in self.factors.values())
         columns = [n for n in range(self.width) if not self._common_constant(n) and not (self.squared and n == 1)]
         self.columns = [] if self.bare else columns
@@ -143,7 +153,9 @@ class SumTable:
         if self.e.n_terms > (2 if self.e.combine == "quotient" else 1) and self.e.combine in ("sum", "quotient"):
             rows.append(self._total_row())
         caption = f"{numbers.count(len(self.terms))} of {numbers.count(self.e.n_terms)} terms"
-        return Table(tuple(heads), tuple(rows), caption, narrow=len(heads) > 5)
+        note = f"Each {self._first_head()} {self.through}" if self.through else ""
+        named = any(len(term.label) > 12 for term in self.terms) and not self.through
+        return Table(tuple(heads), tuple(rows), caption, note, named, narrow=len(heads) > 5)
 
     # headings
 
@@ -174,7 +186,7 @@ class SumTable:
         cells = [[self._name(term) for term in self.terms]]
         cells += [self._factor_column(n) for n in self.columns]
         if self.shows_bars:
-            cells.append([charts.signed_bar(term.product, self.bar) for term in self.terms])
+            cells.append([charts.signed_bar(term.product, self.bar, self.bar_width) for term in self.terms])
         products = column_text([term.product for term in self.terms])
         cells.append([self._product(term, shown) for term, shown in zip(self.terms, products, strict=True)])
         if self.shows_totals:
@@ -193,7 +205,7 @@ class SumTable:
         words = [Markup("{} ").format(why_names.AXES[axis]) if not self.axes else Markup("") for axis, _ in term.place]
         places = [why_names.place(self.run, axis, n) for axis, n in term.place]
         name = Markup(", ").join(word + place for word, place in zip(words, places, strict=True))
-        return Markup("{}: {}").format(term.label, name) if term.label else name
+        return Markup("{}: {}").format(term.label, name) if term.label and not self.through else name
 
     def _written(self, term: Term) -> Markup:
         """A term without a name: its factors' addresses, or the constant it is."""
@@ -232,7 +244,7 @@ class SumTable:
         cells = [escape(name)]
         if self.shows_bars:
             fits = css == "rest" and product is not None and abs(product) <= self.bar
-            cells.append(charts.signed_bar(product or 0.0, self.bar) if fits else NO_BAR)
+            cells.append(charts.signed_bar(product or 0.0, self.bar, self.bar_width) if fits else NO_BAR)
         sums = [product, total] if self.shows_totals else [product if product is not None else total]
         cells += [Markup("") if x is None else escape(column_text([x, *listed])[0]) for x in sums]
         return Row(tuple(cells), css, span=1 + len(self.columns))

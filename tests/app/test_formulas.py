@@ -10,7 +10,7 @@ from bs4 import BeautifulSoup
 from lxml import etree
 
 from app.present import formulas
-from model import load
+from model import Explanation, load
 from model.address import Address, parse
 from model.run import Run
 from tests.model.models import SHAPES, random_model
@@ -53,13 +53,17 @@ def test_every_formula_converts(name: str):
     for node in run.model.graph:
         for place in corners(run, node.name):
             for order in ("size", "index"):
-                e = run.explain(str(Address(node.name, place)), limit=10, order=order)  # type: ignore[arg-type]
-                check_markup(formulas.table(formulas.lines(e)))
-                for step in e.steps:
-                    check_markup(formulas.mathml(step.latex))
-                for term in e.terms:
-                    for factor in term.factors:
-                        check_markup(formulas.mathml(factor.constant or "0"))
+                check_explanation(run.explain(str(Address(node.name, place)), limit=10, order=order))  # type: ignore[arg-type]
+            if node.name != "tokens":
+                check_explanation(run.explain(str(Address(node.name, place, "grad")), limit=10))
+
+
+def check_explanation(e: Explanation) -> None:
+    check_markup(formulas.table(formulas.lines(e)))
+    for step in e.steps:
+        check_markup(formulas.mathml(step.latex))
+    for factor in {factor.constant for term in e.terms for factor in term.factors if factor.constant}:
+        check_markup(formulas.mathml(factor))
 
 
 @pytest.mark.parametrize("at", EXPRESSIONS)

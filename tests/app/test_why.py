@@ -63,6 +63,11 @@ def places(run: Run, site: str, n_random: int = 1) -> list[str]:
     return list(dict.fromkeys(str(Address(site, place)) for place in found))
 
 
+def slopes(run: Run, site: str) -> list[str]:
+    """The address of one gradient of a site, if it has any."""
+    return [] if site == "tokens" else [f"{places(run, site)[-1]}.grad"]
+
+
 def sites(run: Run) -> list[str]:
     """Every site and parameter, of the blocks only the first and the last."""
     return [node.name for node in run.model.graph if node.block in (None, 0, run.model.config.n_layer - 1)]
@@ -102,7 +107,7 @@ def last_digit(text: str) -> float:
 def test_every_site_has_a_panel(name: str):
     run = run_of(name)
     for site in sites(run):
-        for n, at in enumerate(places(run, site)):
+        for n, at in enumerate([*places(run, site), *slopes(run, site)]):
             view = {"order": "index", "trail": ("loss", "tokens[0]")} if n % 2 else {"order": "size"}
             _, html, soup = panel(run, state_of(run, at, **view))
             check_panel(html, soup, at)
@@ -130,12 +135,12 @@ def check_panel(html: str, soup: BeautifulSoup, at: str) -> None:
 def test_links_lead_to_numbers(name: str):
     run = run_of(name)
     for site in sites(run):
-        at = places(run, site)[-1]
-        _, _, soup = panel(run, state_of(run, at, order="index", trail=("loss",)))
-        found = list(addresses(soup))
-        assert found, at
-        for address in set(found):
-            assert run.values(address).size > 0, f"{at} links to {address}"
+        for at in (places(run, site)[-1], *slopes(run, site)):
+            _, _, soup = panel(run, state_of(run, at, order="index", trail=("loss",)))
+            found = set(addresses(soup))
+            assert found, at
+            for address in found:
+                assert run.values(address).size > 0, f"{at} links to {address}"
 
 
 def test_links_join_the_trail():
@@ -219,8 +224,7 @@ def test_panels_of_long_texts_are_small(site: str):
 def test_numbers_shown_are_those_of_their_addresses(name: str, order: str):
     """Every linked number says what the run holds at its address."""
     run, checked = run_of(name), 0
-    for site in sites(run):
-        at = places(run, site)[-1]
+    for at in (at for site in sites(run) for at in (places(run, site)[-1], *slopes(run, site))):
         _, _, soup = panel(run, state_of(run, at, order=order))
         for link in soup.select("table.terms a.num, .norm a.num, table.steps a.num, table.parts a.num"):
             address = parse_qs(urlsplit(link["href"]).query)["at"][0]
@@ -339,6 +343,27 @@ def test_the_chain_ends(at: str):
     assert "the chain ends here" in soup.get_text()
 
 
+def test_tabs():
+    run = run_of("embedded")
+    state = state_of(run, "blocks.1.attn.q[2,1,3]", trail=("loss",), order="index")
+    _, _, soup = panel(run, state)
+    current, slope, step = soup.select(".tabs a")
+    assert (current.get_text(), current["aria-current"]) == ("Value", "true")
+    assert slope["href"] == state_of(run, "blocks.1.attn.q[2,1,3].grad", trail=("loss",), order="index").url()
+    assert step["aria-disabled"] == "true" and "Only learned weights" in step["title"]
+    _, _, soup = panel(run, state_of(run, "blocks.1.attn.q[2,1,3].grad", trail=("loss",), order="index"))
+    assert soup.select(".tabs a")[0]["href"] == state.url()
+    assert soup.h2.get_text() == f"Why {soup.find(class_='it').string}?"
+    _, _, soup = panel(run, state_of(run, "tokens[1]"))
+    assert "has no slope" in soup.select(".tabs a")[1]["title"]
+
+
+def test_the_slope_s_chain_ends_at_the_loss():
+    run = run_of("embedded")
+    why, _, _ = panel(run, state_of(run, "loss.grad"))
+    assert why.value == "1" and why.end is not None and why.check is None
+
+
 # -- what else is shown
 
 
@@ -400,7 +425,15 @@ def test_made_from_names_whole_rows():
 
 
 @pytest.mark.parametrize(
-    "at", ["blocks.1.attn.q", "blocks.1.attn.q[2,1,:]", "probs[3,:]", "W_E", "blocks.0.mlp.W_in[0:2,5]"]
+    "at",
+    [
+        "blocks.1.attn.q",
+        "blocks.1.attn.q[2,1,:]",
+        "blocks.1.attn.q[2,1,:].grad",
+        "probs[3,:]",
+        "W_E",
+        "blocks.0.mlp.W_in[0:2,5]",
+    ],
 )
 def test_a_site_asks_for_a_number(at: str):
     run = run_of("embedded")
