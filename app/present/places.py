@@ -46,7 +46,10 @@ def places(run: Run, address: Address) -> dict[str, int]:
 
 
 def moved(run: Run, here: Address, site: str) -> str:
-    """The address in `site` at the same place as `here`: `:` on axes where `here` says nothing, bare if on all."""
+    """The address in `site` at the same place as `here`: `:` on axes where `here` says nothing, bare if on all.
+
+    Of a tensor of heads a matrix is shown, so a place without a head goes to head 0.
+    """
     known = places(run, here)
     if _is_key_side(site) and "key" in known:
         known["pos"] = known["key"]
@@ -55,6 +58,8 @@ def moved(run: Run, here: Address, site: str) -> str:
     if "pos" in known:
         known.setdefault("n_ctx", known["pos"])
     node = run.model.graph[site]
+    if len(node.axes) == 3 and known.keys() & set(node.axes):
+        known.setdefault("head", 0)
     index = tuple(_fitting(known.get(axis), run.size(axis)) for axis in node.axes)
     return str(Address(site, index if any(isinstance(i, int) for i in index) else (), _quantity(here, node)))
 
