@@ -52,7 +52,7 @@ def table(lines: Sequence[tuple[str, str]]) -> Markup:
 
 
 def width(latex: str) -> int:
-    """About how many characters wide a formula is set: a command counts as one, braces and what stands below as none."""
+    """About how many signs wide a formula is set: a command counts as one, braces and what stands below as none."""
     latex = re.sub(r"\\underset\{\\text\{[^}]*\}\}", "", latex)
     return len(re.sub(r"[{}\s_^]|\\,", "", re.sub(r"\\[a-z]+", "x", latex)))
 

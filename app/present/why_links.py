@@ -39,10 +39,8 @@ class Links:
         if at in self.state.trail:
             href = escape(self.state.follow(at).url(PATH), quote=True)
         elif self.as_buttons:
-            value = escape(at, quote=True)
-            return Markup(
-                f'<button form="{FORM}" name="at" value="{value}" class="{css}"{hint}{here}>{inside}</button>'
-            )
+            front = f'<button type="submit" form="{FORM}" name="at" value="{escape(at, quote=True)}"'
+            return Markup(f'{front} class="{css}"{hint}{here}>{inside}</button>')
         else:
             href = self._front + escape(quote(at, safe=SAFE), quote=True) + self._back
         return Markup(f'<a class="{css}" href="{href}"{hint}{here}>{inside}</a>')

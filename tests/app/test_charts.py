@@ -100,7 +100,7 @@ def test_infinite_terms_do_not_break_a_chart():
     assert "nan" not in markup and "inf" not in markup
 
 
-@given(hnp.arrays(float, st.integers(1, 2_000), elements=NUMBERS), st.integers(4, 300))
+@given(hnp.arrays(float, st.integers(1, 400), elements=NUMBERS), st.integers(4, 120))
 def test_decimation_keeps_ends_and_extremes(values, most):
     kept = charts.decimate(values, most)
     assert len(kept) <= max(most, min(len(values), most))
