@@ -17,6 +17,7 @@ import hashlib
 import math
 import operator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -106,12 +107,12 @@ def softmax(logits: ArrayLike, temperature: float = 1.0) -> Floats:
     return np.asarray(raised / raised.sum())
 
 
-def after_temperature(logits: NDArray[np.float32], order: Ints, temperature: float) -> Floats:
-    """Probabilities by token id at this temperature; at 0 the first of the ranking has 1."""
+def after_temperature(logits: NDArray[np.float32], temperature: float) -> Floats:
+    """Probabilities by token id at this temperature; at 0 the largest logit has 1, of equal ones the lowest id."""
     if temperature > 0:
         return softmax(logits, temperature)
     certain = np.zeros(len(logits))
-    certain[order[0]] = 1.0
+    certain[logits.argmax()] = 1.0
     return certain
 
 
@@ -132,49 +133,117 @@ def interval_ends(odds: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """One choice laid open. Arrays with one number per token id, float64 but for the logits; `rank` counts from 0.
+    """One choice laid open: these four fix it, and each number on the way is computed when it is first asked for.
 
     t             position of the run whose logits these are; the choice is what follows it
     position      place of the chosen token in the whole text: with the seed it gives `drawn`
-    logits        as the network computed them, float32
-    probs         before temperature
-    tempered      after temperature
-    order         token ids along the ranking
-    kept_by_k     how many stay after top-k; `removed_by_k` is their share of `tempered` that went
-    after_k       rescaled to 1, 0 for what was cut
-    kept          how many stay after top-p too; `removed_by_p` is the share of `after_k` that went
-    odds          rescaled to 1 again: what the draw uses
-    drawn         the random number, in [0, 1)
-    interval      [low, high) of the token it fell on
-    token, rank   the choice
+    logits        one per token id, as the network computed them, float32; all other arrays are float64
     """
 
     t: int
     position: int
     settings: Settings
     logits: NDArray[np.float32] = field(repr=False)
-    probs: Floats = field(repr=False)
-    tempered: Floats = field(repr=False)
-    order: Ints = field(repr=False)
-    kept_by_k: int
-    removed_by_k: float
-    after_k: Floats = field(repr=False)
-    kept: int
-    removed_by_p: float
-    odds: Floats = field(repr=False)
-    ends: Floats = field(repr=False)  # of the kept tokens' intervals, along the ranking
-    drawn: float
-    rank: int
-    token: int
+
+    @cached_property
+    def order(self) -> Ints:
+        """Token ids along the ranking; `rank` counts from 0."""
+        return ranking(self.logits)
+
+    @cached_property
+    def probs(self) -> Floats:
+        """Probabilities before temperature, by token id."""
+        return softmax(self.logits)
+
+    # -- temperature
+
+    @cached_property
+    def tempered(self) -> Floats:
+        """After temperature, by token id."""
+        return after_temperature(self.logits, self.settings.temperature)
+
+    @cached_property
+    def _along(self) -> Floats:
+        """`tempered` along the ranking."""
+        return self.tempered[self.order]
+
+    # -- top-k
+
+    @property
+    def kept_by_k(self) -> int:
+        """How many stay after top-k."""
+        return min(self.settings.top_k or len(self.logits), len(self.logits))
+
+    @cached_property
+    def removed_by_k(self) -> float:
+        """The share of `tempered` that top-k took away."""
+        return float(self._along[self.kept_by_k :].sum())
+
+    @cached_property
+    def after_k(self) -> Floats:
+        """After top-k, rescaled to 1, by token id; 0 for what was cut."""
+        return self._rescaled(self.kept_by_k)
+
+    @cached_property
+    def running(self) -> Floats:
+        """Totals of `after_k` along the ranking, down to each token that top-k kept: what top-p looks at."""
+        totals = np.cumsum(self._along[: self.kept_by_k])
+        return np.asarray(totals / totals[-1])
+
+    # -- top-p
+
+    @cached_property
+    def kept(self) -> int:
+        """How many stay after top-p too."""
+        return kept_by_top_p(self.running, self.settings.top_p)
+
+    @cached_property
+    def removed_by_p(self) -> float:
+        """The share of `after_k` that top-p took away."""
+        return float(self._along[self.kept : self.kept_by_k].sum() / self._along[: self.kept_by_k].sum())
+
+    @cached_property
+    def kept_mass(self) -> float:
+        """The share of `tempered` that both cuts left."""
+        return float(self._along[: self.kept].sum())
+
+    @cached_property
+    def odds(self) -> Floats:
+        """After both cuts, rescaled to 1, by token id: what the draw uses."""
+        return self._rescaled(self.kept)
+
+    def _rescaled(self, kept: int) -> Floats:
+        found = np.zeros(len(self.logits))
+        found[self.order[:kept]] = self._along[:kept] / self._along[:kept].sum()
+        return found
+
+    # -- the draw
+
+    @cached_property
+    def ends(self) -> Floats:
+        """Where the intervals of the tokens that are left end, along the ranking."""
+        left = self._along[: self.kept]
+        return interval_ends(left / left.sum())
+
+    @property
+    def drawn(self) -> float:
+        """The random number, in [0, 1)."""
+        return uniform(self.settings.seed, self.position)
+
+    @cached_property
+    def rank(self) -> int:
+        """The place in the ranking of the token whose interval holds the random number."""
+        return 0 if self.settings.greedy else int(np.searchsorted(self.ends, self.drawn, side="right"))
+
+    @property
+    def token(self) -> int:
+        """The token chosen."""
+        return int(self.logits.argmax()) if self.rank == 0 else int(self.order[self.rank])
 
     @property
     def interval(self) -> tuple[float, float]:
+        """[low, high) of the token chosen."""
         return self.interval_of(self.rank)
-
-    @property
-    def kept_mass(self) -> float:
-        """The share of `tempered` that both cuts left."""
-        return float(self.tempered[self.order[: self.kept]].sum())
 
     def interval_of(self, rank: int) -> tuple[float, float]:
         """[low, high) of a kept token; of one that was cut, an empty interval at 1."""
@@ -188,13 +257,13 @@ class Choice:
 
     def candidates(self, offset: int = 0, limit: int = 20) -> list[Candidate]:
         """A window of the ranking, one row per token."""
-        running = np.cumsum(self.after_k[self.order[: offset + limit]])
         rows = []
         for rank, token in enumerate(self.order[offset : offset + limit].tolist(), start=offset):
             low, high = self.interval_of(rank)
             numbers = (self.logits, self.probs, self.tempered, self.after_k, self.odds)
             logit, prob, tempered, after_k, odds = (float(array[token]) for array in numbers)
-            rows.append(Candidate(rank, token, logit, prob, tempered, after_k, float(running[rank]), odds, low, high))
+            running = float(self.running[rank]) if rank < self.kept_by_k else 1.0
+            rows.append(Candidate(rank, token, logit, prob, tempered, after_k, running, odds, low, high))
         return rows
 
 
@@ -219,40 +288,4 @@ def choose(logits: NDArray[np.float32], settings: Settings, position: int, t: in
     logits = np.asarray(logits, dtype=np.float32)
     if not np.isfinite(logits).all():
         raise FaultyLogits("The logits hold NaN or ∞, so no token can be chosen.", "Its run names where that began.")
-    order = ranking(logits)
-    tempered = after_temperature(logits, order, settings.temperature)
-    along = tempered[order]
-
-    kept_by_k = min(settings.top_k or len(order), len(order))
-    running = np.cumsum(along[:kept_by_k])
-    kept = kept_by_top_p(running / running[-1], settings.top_p)
-
-    ends = interval_ends(along[:kept] / running[kept - 1])
-    drawn = uniform(settings.seed, position)
-    rank = int(np.searchsorted(ends, drawn, side="right"))
-    return Choice(
-        t=position - 1 if t is None else t,
-        position=position,
-        settings=settings,
-        logits=logits,
-        probs=softmax(logits),
-        tempered=tempered,
-        order=order,
-        kept_by_k=kept_by_k,
-        removed_by_k=float(along[kept_by_k:].sum()),
-        after_k=_rescaled(tempered, order[:kept_by_k]),
-        kept=kept,
-        removed_by_p=float(along[kept:kept_by_k].sum() / running[-1]),
-        odds=_rescaled(tempered, order[:kept]),
-        ends=ends,
-        drawn=drawn,
-        rank=rank,
-        token=int(order[rank]),
-    )
-
-
-def _rescaled(probs: Floats, kept: Ints) -> Floats:
-    """The probabilities of `kept` divided by their sum; 0 elsewhere."""
-    found = np.zeros(len(probs))
-    found[kept] = probs[kept] / probs[kept].sum()
-    return found
+    return Choice(position - 1 if t is None else t, position, settings, logits)
