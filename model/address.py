@@ -7,7 +7,9 @@ exists and its indices fit is `model.run`'s business.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from model.errors import AddressError
 
@@ -23,7 +25,8 @@ Index = int | slice
 class Address:
     """A site or parameter, an index per axis (none: the whole tensor), and which quantity at that place.
 
-    `quantity` is "" for the value itself, "grad", "step" or "step(k)".
+    `quantity` is "" for the value itself, "grad" for its slope, "step(k)" and "grad(k)" for both after k learning
+    steps ("step" is one step), "m(k)" and "v(k)" for AdamW's running averages.
     """
 
     site: str
@@ -33,6 +36,18 @@ class Address:
     def __str__(self) -> str:
         where = f"[{','.join(map(_show_index, self.index))}]" if self.index else ""
         return self.site + where + (f".{self.quantity}" if self.quantity else "")
+
+    @property
+    def step(self) -> int | None:
+        """How many learning steps were taken, for a quantity that says so."""
+        if self.quantity == "step":
+            return 1
+        return int(self.quantity[:-1].partition("(")[2]) if self.quantity.endswith(")") else None
+
+    @property
+    def kind(self) -> str:
+        """The quantity without its number of steps: "", grad, step, m or v."""
+        return self.quantity.partition("(")[0]
 
     @property
     def is_single(self) -> bool:
@@ -136,6 +151,7 @@ _TOKEN = re.compile(
 )
 _SAME_SIGN = {"×": "*", "÷": "/", "−": "-"}
 _QUANTITY = re.compile(r"(.+)\.(grad|step)")
+_MOMENT = re.compile(r"(.+)\.(m|v)")
 
 
 class _Reader:
@@ -189,6 +205,8 @@ class _Reader:
             raise self._fault("a site's name was expected")
         name = self.take()
         quantity = ""
+        if self.peek() == "(" and (moment := _MOMENT.fullmatch(name)):
+            return Address(moment[1], (), self._quantity(moment[2]))
         if self.peek() == "[":
             index = self._index()
             if self.peek() == ".":
@@ -200,13 +218,13 @@ class _Reader:
         return Address(name)
 
     def _quantity(self, word: str) -> str:
-        if word not in ("grad", "step"):
+        if word not in ("grad", "step", "m", "v"):
             raise self._fault(f"“.{word}” is no quantity; .grad and .step are")
-        if word == "step" and self.peek() == "(":
+        if self.peek() == "(" or word in ("m", "v"):
             self.take("(")
             k = self._whole()
             self.take(")")
-            return f"step({k})"
+            return f"{word}({k})"
         return word
 
     def _index(self) -> tuple[Index, ...]:
@@ -292,6 +310,23 @@ class _Reader:
         stop = self._whole()
         self.take(")")
         return Partial(of, start, stop)
+
+
+def map_addresses(node: Node | Calc, change: Callable[[Address], Address]) -> Any:
+    """The same tree with every address in it changed."""
+    if isinstance(node, Address):
+        return change(node)
+    if isinstance(node, Calc):
+        return Calc(map_addresses(node.tree, change))
+    if isinstance(node, Binary):
+        return Binary(node.op, map_addresses(node.left, change), map_addresses(node.right, change))
+    if isinstance(node, Negative):
+        return Negative(map_addresses(node.operand, change))
+    if isinstance(node, Call):
+        return Call(node.name, map_addresses(node.operand, change))
+    if isinstance(node, Partial):
+        return Partial(change(node.of), node.start, node.stop)
+    return node
 
 
 def parse(text: str) -> Address | Calc:

@@ -7,6 +7,7 @@ captured sites on both sides of it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,39 +18,55 @@ from torch import Tensor
 from model.address import Address, Index
 from model.errors import AddressError
 from model.ops.base import Group, Place, Ref, Rule, along, refs_in
-from model.ops.loss import minus_log_p
+from model.ops.loss import minus_log_p, too_small
 
 if TYPE_CHECKING:
     from model.graph import Node
+    from model.language_model import LanguageModel
     from model.run import Run
 
 
 def site_gradients(run: Run) -> dict[str, Tensor]:
     """∂loss/∂site for every site on the tape, float32, axes as in the graph. One forward and one backward pass."""
     with torch.enable_grad():
-        taped = run.model.tape(list(run.tokens))
-        taped["probs"] = taped["logits"].softmax(-1)
-        taped["log_probs"] = taped["probs"].new_zeros(()).expand_as(taped["probs"])
-        if any(map(run.underflows, run.scored)):
-            taped["log_probs"] = torch.log_softmax(taped["logits"], -1)
-        places = (slice(None), torch.arange(run.n_pos), torch.tensor([*map(run.next_token, range(run.n_pos))]))
-        taped["loss_per_token"] = minus_log_p(taped["probs"][places], lambda: taped["log_probs"][places])
-        taped["loss"] = taped["loss_per_token"][:, run.scored.start : run.scored.stop].mean(-1)
-        on_tape = {site: value for site, value in taped.items() if value.requires_grad}
-        grads = torch.autograd.grad(taped["loss"], list(on_tape.values()), allow_unused=True)
-        slopes = dict(zip(on_tape, grads, strict=True))
-    return {site: torch.zeros_like(v[0]) if slopes.get(site) is None else slopes[site][0] for site, v in taped.items()}
+        return slopes_of(tape_loss(run.model, run), {})[0]
+
+
+def tape_loss(model: LanguageModel, run: Run) -> dict[str, Tensor]:
+    """All sites up to `run`'s loss, computed anew by `model`, batch axis in front; taped where grad is enabled."""
+    taped = model.capture(run.tokens, run.patches)
+    taped["probs"] = taped["logits"].softmax(-1)
+    taped["log_probs"] = taped["probs"].new_zeros(()).expand_as(taped["probs"])
+    places = (slice(None), torch.arange(run.n_pos), torch.tensor([*map(run.next_token, range(run.n_pos))]))
+    if too_small(taped["probs"][places]).any():
+        taped["log_probs"] = torch.log_softmax(taped["logits"], -1)
+    taped["loss_per_token"] = minus_log_p(taped["probs"][places], lambda: taped["log_probs"][places])
+    taped["loss"] = taped["loss_per_token"][:, run.scored.start : run.scored.stop].mean(-1)
+    return taped
+
+
+def slopes_of(taped: dict[str, Tensor], weights: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """The loss's slope along every taped site and every weight, by one `autograd.grad`; 0 where it does not reach."""
+    on_tape = {site: value for site, value in taped.items() if value.requires_grad}
+    along_all = [*on_tape.values(), *weights.values()]
+    found = torch.autograd.grad(taped["loss"], along_all, allow_unused=True)
+    slopes = dict(zip(on_tape, found, strict=False))
+    sites = {site: torch.zeros_like(v[0]) if slopes.get(site) is None else slopes[site][0] for site, v in taped.items()}
+    return sites, dict(zip(weights, found[len(on_tape) :], strict=True))
 
 
 def on_demand(run: Run, name: str, index: tuple[Index, ...]) -> Tensor:
-    """∂loss/∂name[index] for a parameter, or for a site no tape reaches: the sum over what hands a slope back to it."""
+    """∂loss/∂name[index] for a parameter, or for a site no tape reaches: the sum over what hands a slope back to it.
+
+    Summed in float64 and rounded once to float32, so that a number is the same whatever part it is asked for with.
+    """
     if name == "W_U":
         slopes = on_demand(run, "W_E", index[::-1])
         return slopes.T if slopes.ndim == 2 else slopes
     parts = [node.op.gradient(run, name, index) for node in run.model.graph.passers(name)]
     if not parts:
         return torch.zeros_like(run.tensor(name)[index])
-    return torch.stack(parts).sum(0)
+    return torch.stack(parts).sum(0).float()
 
 
 def gradient_rule(run: Run, node: Node, at: Place) -> Rule:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -11,9 +11,12 @@ from model.address import Address, Calc, parse
 from model.backward import gradient_formula, gradient_rule, passed_back_to
 from model.errors import AddressError, ReaderError
 from model.expression import expression_rule, number
+from model.learn import after_steps
 from model.ops.base import Combine, Constant, Floats, Function, Group, Rule, Step
+from model.ops.update import moment_rule, step_formula, step_rule
 
 if TYPE_CHECKING:
+    from model.graph import Node
     from model.run import Run
 
 Order = Literal["index", "size"]
@@ -104,6 +107,10 @@ SLOPE = (
 )
 
 
+STEP = "The weight after learning: it moved against its own slope, a small step each time."
+MOMENT = "AdamW's running average over the steps' slopes, the latest counting most."
+
+
 def explain(run: Run, at: str, *, offset: int = 0, limit: int = 20, order: Order = "index") -> Explanation:
     """Explain the number at `at`. `offset` and `limit` choose the window of terms, `order` their order.
 
@@ -122,17 +129,75 @@ def explain(run: Run, at: str, *, offset: int = 0, limit: int = 20, order: Order
         raise AddressError(f"{parsed} is more than one number.", _first_of(run, address))
     place: tuple[int, ...] = address.index  # type: ignore[assignment]
     node = run.model.graph[address.site]
+    if address.step is not None and not (node.is_parameter and address.kind != "grad"):
+        return _in_step(run, address, offset, limit, order)
+    if address.step is not None:
+        return _of_weight(run, address, node, offset, limit, order)
     if address.quantity == "grad":
         rule = gradient_rule(run, node, place)
         about = {"site": node.name, "op": "gradient", "formula": gradient_formula(run, node, place), "plain": SLOPE}
         readers = passed_back_to(run, node, place)
     else:
-        rule = node.op.forward(run, place)
+        rule = changed(run, node.name, place, node.op.forward(run, place))
         about = {"site": node.name, "op": node.op.name}
         about |= {"formula": node.op.formula(run, place), "plain": node.op.plain(run, place)}
         readers = used_by(run, address)
     value = float(run.values(address))
     return _build(run, str(address), value, rule, about, readers, offset, limit, order)
+
+
+def _in_step(run: Run, address: Address, offset: int, limit: int, order: Order) -> Explanation:
+    """A number of the run after k steps: that run's explanation, its addresses as this run names them."""
+    k = address.step or 0
+    run.learning.take(k, with_slopes=address.kind == "grad")
+    there = replace(address, quantity="grad" if address.kind == "grad" else "")
+    e = explain(run.learning.runs[k], str(there), offset=offset, limit=limit, order=order)
+
+    def named(at: str | None) -> str | None:
+        return after_steps(at, k) if at and k else at
+
+    factors = [tuple(replace(f, address=named(f.address)) for f in term.factors) for term in e.terms]
+    return replace(
+        e,
+        address=str(address),
+        terms=tuple(replace(term, factors=f) for term, f in zip(e.terms, factors, strict=True)),
+        subtotals=tuple(replace(s, address=after_steps(s.address, k) if k else s.address) for s in e.subtotals),
+        steps=tuple(replace(s, address=named(s.address) or "") for s in e.steps),
+        used_by=tuple(named(at) or "" for at in e.used_by),
+        notes=(*e.notes, f"In the run after {k} learning step{'s' * (k != 1)}."),
+    )
+
+
+def _of_weight(run: Run, address: Address, node: Node, offset: int, limit: int, order: Order) -> Explanation:
+    """A weight after k steps, or AdamW's running averages for it."""
+    k, place, rate = address.step or 0, address.index, run.rate
+    symbol = node.op.formula(run, place).split(" = ")[0]  # type: ignore[arg-type]
+    if address.kind in ("m", "v"):
+        rule = moment_rule(rate, address.kind, node.name, place, k)  # type: ignore[arg-type]
+        about = {"op": "running average", "formula": "", "plain": MOMENT}
+        readers: tuple[str, ...] = (str(replace(address, quantity=f"step({k})")),)
+    else:
+        moments = (0.0, 0.0)
+        if rate.optimizer == "adamw" and k:
+            moments = tuple(float(run.part(node.name, place, f"{x}({k})")) for x in "mv")  # type: ignore[assignment]
+        rule = step_rule(rate, node.name, place, k, moments)  # type: ignore[arg-type]
+        about = {"op": "parameter update", "formula": step_formula(rate, symbol, k), "plain": STEP}
+        readers = tuple(after_steps(at, k) for at in used_by(run, replace(address, quantity="")))
+    value = float(run.values(address))
+    return _build(run, str(address), value, rule, about | {"site": node.name}, readers, offset, limit, order)
+
+
+def changed(run: Run, site: str, place: tuple[int, ...], rule: Rule) -> Rule:
+    """The rule of a number that the reader may have set or moved: see `model.patch`."""
+    for patch in run.patches:
+        if patch.at.site == site and patch.covers(place):
+            moved = f"Moved by {patch.value:g} for this run." if patch.add else f"Set to {patch.value:g} for this run."
+            if patch.add and rule.combine == "sum":
+                rule = replace(rule, groups=(*rule.groups, Group((Constant("h", patch.value),), label="your change")))
+                rule = replace(rule, notes=(*rule.notes, moved))
+            else:
+                rule = Rule("given", notes=(moved,))
+    return rule
 
 
 def used_by(run: Run, address: Address) -> tuple[str, ...]:

@@ -181,6 +181,8 @@ def rule_of(run: Run, address: Address) -> Rule:
     node, place = run.model.graph[address.site], address.index
     if address.quantity == "grad":
         return gradient_rule(run, node, place)  # type: ignore[arg-type]
+    if address.quantity:
+        raise AddressError(f"partial(…) takes a value or a slope, not {address}.", "As in partial(logits[3,17],0:31).")
     return node.op.forward(run, place)  # type: ignore[arg-type]
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from model.capture import Capture, parameter_views, views
 from model.errors import TargetError, TextError
-from model.gpt2 import GPT2, HookPoint
+from model.gpt2 import GPT2
 from model.graph import Graph
+from model.patch import Patch
 from model.run import SEQUENCE, Run
 from model.tokenizer import Tokenizer
 
@@ -33,19 +33,9 @@ class LanguageModel:
         self.name, self.net, self.tokenizer, self.directory = name, net.requires_grad_(False), tokenizer, directory
         self.config = net.config
         self.graph = Graph(net.config)
+        self.capture = Capture(net)
+        self.hooked = frozenset(self.capture.sites)
         self._parameters = parameter_views(net)
-        self._sink = threading.local()
-        for site, module in net.named_modules():
-            if isinstance(module, HookPoint):
-                module.register_forward_hook(partial(self._capture, site))
-
-    def _capture(self, site: str, _module: nn.Module, _inputs: tuple[Tensor, ...], output: Tensor) -> None:
-        captured: dict[str, Tensor] | None = getattr(self._sink, "captured", None)
-        if captured is None:
-            return
-        if torch.is_grad_enabled() and not output.requires_grad:
-            output.requires_grad_()  # where the tape begins: the weights need no gradient of their own
-        captured[site] = output
 
     @property
     def n_parameters(self) -> int:
@@ -95,55 +85,39 @@ class LanguageModel:
             return text  # type: ignore[return-value]
         return f"{ID}{token}"
 
-    def run(self, text: str, target: str | None = None, *, bos: bool = True) -> Run:
+    def run(self, text: str, target: str | None = None, *, bos: bool = True, changes: Sequence[str] = ()) -> Run:
         """Run the network on `text`, capturing every site.
 
         `target` is one token (its −log p at the last position is the loss), None for the model's own first guess, or
-        "sequence" for the mean loss over the text's own next tokens.
+        "sequence" for the mean loss over the text's own next tokens. `changes` set numbers on the way, each written as
+        `model.patch` says; with a `target` of None the target is the unchanged run's guess.
         """
         tokens = self.encode(text, bos=bos)
         is_sequence = target == SEQUENCE
         if is_sequence and len(tokens) < 2:
             raise TargetError("The loss over the sequence needs a text of at least two tokens.", "Type another word.")
         token = None if is_sequence else self.target_id(target)
-        return Run(self, text, tokens, self.capture(tokens), bos=bos, target=token, is_sequence=is_sequence)
+        run = self.go(text, tokens, bos, token, is_sequence)
+        return run.changed(changes) if changes else run
+
+    def go(
+        self,
+        text: str,
+        tokens: list[int],
+        bos: bool,
+        target: int | None,
+        is_sequence: bool,
+        patches: tuple[Patch, ...] = (),
+    ) -> Run:
+        """One forward pass over token ids, with what patches set."""
+        with torch.no_grad():
+            captured = {site: output[0] for site, output in self.capture(tokens, patches).items()}
+            for name, weights in self.capture.changed_weights(patches).items():
+                captured |= views(name, weights, self.config)
+        return Run(self, text, tokens, captured, bos=bos, target=target, is_sequence=is_sequence, patches=patches)
 
     def generate(self, text: str | Sequence[int], steps: int, **settings: Any) -> Iterator[Step]:
         """Continue `text` token by token, each choice laid open: `settings` are those of `model.generate.generate`."""
         from model.generate import generate
 
         return generate(self, text, steps, **settings)
-
-    def capture(self, tokens: list[int]) -> dict[str, Tensor]:
-        """Every hook point's output for these tokens, the batch axis taken off."""
-        with torch.no_grad():
-            return {site: output[0] for site, output in self.tape(tokens).items()}
-
-    def tape(self, tokens: list[int]) -> dict[str, Tensor]:
-        """Every hook point's output with its batch axis; on autograd's tape where grad is enabled."""
-        captured: dict[str, Tensor] = {}
-        self._sink.captured = captured
-        try:
-            self.net(torch.tensor([tokens]))
-        finally:
-            self._sink.captured = None
-        return captured
-
-
-def parameter_views(net: GPT2) -> dict[str, Tensor]:
-    """Parameters under the graph's names and axes. Attention's are stored side by side: [d_model, 3·d_model]."""
-    c = net.config
-    views: dict[str, Tensor] = {}
-    for name, parameter in net.named_parameters():
-        p, attn = parameter.detach(), name.rsplit(".", 1)[0]
-        if name.endswith("W_QKV"):
-            for letter, part in zip("QKV", p.split(c.d_model, dim=1), strict=True):
-                views[f"{attn}.W_{letter}"] = part.view(c.d_model, c.n_head, c.d_head).permute(1, 0, 2)
-        elif name.endswith("b_QKV"):
-            for letter, part in zip("QKV", p.split(c.d_model), strict=True):
-                views[f"{attn}.b_{letter}"] = part.view(c.n_head, c.d_head)
-        elif name.endswith("W_O"):
-            views[name] = p.view(c.n_head, c.d_head, c.d_model)
-        else:
-            views[name] = p
-    return views

@@ -5,6 +5,7 @@ A Run never changes. Sites that no hook captured are derived on demand by their 
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,13 +20,17 @@ from model.address import Address, Calc, Index, parse
 from model.backward import on_demand, site_gradients
 from model.errors import AddressError
 from model.ops.base import Column, Computed, Constant, Difference, Floats, Inverse, Ref
+from model.ops.update import Rate
+from model.patch import MOST_CHANGES, Patch, PatchError, parse_patch
 
 if TYPE_CHECKING:
     from model.explain import Explanation, Order
     from model.language_model import LanguageModel
+    from model.learn import Learning
     from model.sample import Choice
 
 SEQUENCE = "sequence"
+MOST_STEPS = 50
 
 
 class Run:
@@ -45,13 +50,17 @@ class Run:
         bos: bool,
         target: int | None,
         is_sequence: bool,
+        patches: tuple[Patch, ...] = (),
     ) -> None:
         self.model, self.text, self.tokens, self.bos = model, text, tuple(tokens), bos
         self.token_tensor = torch.tensor(self.tokens)
         self.is_sequence = is_sequence
+        self.patches = patches
         self._tensors = captured
         self._slopes: dict[str, Tensor] = {}
         self._lock = threading.RLock()
+        self._rate: Rate | None = None
+        self._learning: Learning | None = None
         self.target_is_own = target is None
         self.target = self.largest_logit(self.n_pos - 1) if target is None else target
 
@@ -61,9 +70,10 @@ class Run:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held by captured and derived sites and their gradients (weights not counted)."""
+        """Bytes held by sites and their gradients, learning steps included (weights not counted)."""
         values = [t for name, t in self._tensors.items() if name not in self._weights]
-        return sum(t.numel() * t.element_size() for t in (*values, *self._slopes.values()))
+        own = sum(t.numel() * t.element_size() for t in (*values, *self._slopes.values()))
+        return own + sum(run.nbytes for run in self._learning.runs[1:]) if self._learning else own
 
     @property
     def _weights(self) -> set[str]:
@@ -86,7 +96,7 @@ class Run:
         """∂loss/∂site for a whole site, float32, axes as in the graph. The first call computes all captured ones."""
         with self._lock:
             if not self._slopes:
-                self._slopes = site_gradients(self)
+                self._slopes.update(site_gradients(self))
             found = self._slopes.get(site)
             if found is None:
                 whole = tuple(slice(None, None) for _ in self.shape(site))
@@ -95,7 +105,7 @@ class Run:
 
     def gradient_at(self, name: str, index: tuple[Index, ...]) -> Tensor:
         """∂loss/∂name[index] of a site or parameter; of a parameter only the part asked for is computed."""
-        if self.model.graph[name].is_parameter:
+        if self.model.graph[name].is_parameter and name not in self._slopes:
             with torch.no_grad():
                 return on_demand(self, name, index)
         return self.gradient(name)[index]
@@ -108,20 +118,70 @@ class Run:
             return 1 / self.numbers(column.of)
         if isinstance(column, Difference):
             return self.numbers(column.minuend) - self.numbers(column.subtrahend)
-        if column.quantity == "grad":
-            return np.asarray(self._slopes_at(column), dtype=np.float64)
-        return np.asarray(self.tensor(column.site).numpy()[column.index], dtype=np.float64)
+        if not column.quantity and not self.model.graph[column.site].is_parameter:
+            return np.asarray(self.tensor(column.site).numpy()[column.index], dtype=np.float64)
+        return np.asarray(self._through_bounds(column), dtype=np.float64)
 
-    def _slopes_at(self, column: Ref) -> NDArray[np.float32]:
-        """Gradients at a column's places; of a parameter, the smallest slice that holds them is computed."""
-        if not self.model.graph[column.site].is_parameter:
-            found: NDArray[np.float32] = self.gradient(column.site).numpy()[column.index]
-            return found
+    def _through_bounds(self, column: Ref) -> NDArray[Any]:
+        """A column of what is computed part by part: the smallest part that holds all its places is asked for."""
         index: tuple[Any, ...] = column.index
         bounds = tuple(i if isinstance(i, slice) else slice(int(np.min(i)), int(np.max(i)) + 1) for i in index)
         inside = tuple(slice(None) if isinstance(i, slice) else i - b.start for i, b in zip(index, bounds, strict=True))
-        found = self.gradient_at(column.site, bounds).numpy()[inside]
+        found: NDArray[Any] = self.part(column.site, bounds, column.quantity).numpy()[inside]
         return found
+
+    def part(self, site: str, index: tuple[Index, ...], quantity: str = "") -> Tensor:
+        """One quantity of site[index], computing no more than it needs: see `model.address.Address`."""
+        kind, step = (asked := Address(site, index, quantity)).kind, asked.step
+        if kind in ("m", "v"):
+            return self.learning.moment(kind, site, step or 0, index)
+        if step is not None:
+            self.learning.take(step, with_slopes=kind == "grad")
+            return self.learning.runs[step].part(site, index, "grad" if kind == "grad" else "")
+        if kind == "grad":
+            return self.gradient_at(site, index)
+        return self.weights(site, index) if self.model.graph[site].is_parameter else self.tensor(site)[index]
+
+    def weights(self, name: str, index: tuple[Index, ...]) -> Tensor:
+        """A parameter's part as this run used it."""
+        return self.tensor(name)[index]
+
+    def stored(self, name: str) -> Tensor:
+        """The whole parameter that this run used."""
+        return self.model.parameter(name)
+
+    # -- learning steps from here
+
+    @property
+    def learning(self) -> Learning:
+        """The steps taken from this run at its rate, as many as were asked for so far."""
+        with self._lock:
+            if self._learning is None:
+                from model.learn import Learning
+                from model.slope import suggested_rate
+
+                self._learning = Learning(self, self._rate or suggested_rate(self))
+            return self._learning
+
+    @property
+    def rate(self) -> Rate:
+        """The learning rate in use: the one given, or one measured to lower this run's loss."""
+        return self.learning.rate
+
+    def at_rate(self, rate: Rate | None) -> Run:
+        """The same run, sharing all that is computed, with learning steps of its own at another rate."""
+        other = copy.copy(self)
+        other._rate, other._learning = rate, None
+        return other
+
+    @property
+    def has_slopes(self) -> bool:
+        return bool(self._slopes)
+
+    def keep_slopes(self, slopes: dict[str, Tensor]) -> None:
+        """Slopes that another pass found, of all captured sites and perhaps of parameters."""
+        for name, slope in slopes.items():
+            self._slopes.setdefault(name, slope)
 
     def size(self, axis: str) -> int:
         return self.model.graph.size(axis, self.n_pos)
@@ -186,16 +246,8 @@ class Run:
         """The address with every index checked against this run. Axes left out at the end mean all of them."""
         shape = self.shape(address.site)
         axes = self.model.graph[address.site].axes
-        if address.quantity.startswith("step"):
-            raise AddressError(
-                f"“.{address.quantity}” of {address.site} is not available: learning steps are not computed yet.",
-                "Leave the suffix out to see the value, or write .grad to see the slope.",
-            )
-        if address.quantity == "grad" and address.site == "tokens":
-            raise AddressError(
-                "A token id has no gradient: it is an address in the vocabulary, not a quantity that can be nudged.",
-                "The row it picks has one: embed[0,0].grad.",
-            )
+        if address.quantity:
+            self._check_quantity(address)
         if len(address.index) > len(shape):
             count = f"{len(shape)} indices ({', '.join(axes)})" if shape else "no index"
             raise AddressError(f"{address.site} takes {count}, not {len(address.index)}.", self._example(address.site))
@@ -203,6 +255,40 @@ class Run:
             self._check_index(address, i, size, axis)
         whole = tuple(slice(None, None) for _ in shape[len(address.index) :])
         return replace(address, index=address.index + whole)
+
+    def _check_quantity(self, address: Address) -> None:
+        """Raise where the site has no such quantity in this run."""
+        if address.site == "tokens":
+            raise AddressError(
+                "A token id has no gradient and takes no step: it is an address in the vocabulary, not a quantity.",
+                "The row it picks has one: embed[0,0].grad.",
+            )
+        if self.patches:
+            raise AddressError(
+                "Slopes and steps are not computed in a run whose numbers were set.",
+                "Take the changes away to see them.",
+            )
+        if address.step is not None and address.step > MOST_STEPS:
+            raise AddressError(f"{address} asks for {address.step} steps; the limit is {MOST_STEPS}.")
+        if address.kind in ("m", "v"):
+            if not self.model.graph[address.site].is_parameter:
+                raise AddressError(f"{address.site} is no parameter: only weights have running averages.")
+            if self.rate.optimizer != "adamw":
+                raise AddressError("Only AdamW keeps running averages of the slope.", "Choose the optimizer adamw.")
+
+    # -- what if
+
+    def changed(self, changes: Sequence[str]) -> Run:
+        """The run that goes on from here with numbers set on the way, each written as `model.patch` says.
+
+        The target stays what it was, also where it was the model's own guess. Raises PatchError, AddressError.
+        """
+        if len(changes) > MOST_CHANGES:
+            raise PatchError(f"{len(changes)} changes at once are too many; the limit is {MOST_CHANGES}.")
+        parsed = [parse_patch(self.model, change) for change in changes]
+        patches = tuple(replace(patch, at=self.check(patch.at)) for patch in parsed)
+        target = None if self.is_sequence else self.target
+        return self.model.go(self.text, list(self.tokens), self.bos, target, self.is_sequence, patches)
 
     def _check_index(self, address: Address, i: Index, size: int, axis: str) -> None:
         places = [i] if isinstance(i, int) else [p for p in (i.start, i.stop) if p is not None]
@@ -228,9 +314,7 @@ class Run:
 
             return np.asarray(evaluate(self, address.tree))
         address = self.check(address)
-        if address.quantity == "grad":
-            return self.gradient_at(address.site, address.index).numpy().copy()
-        return np.array(self.tensor(address.site).numpy()[address.index])
+        return self.part(address.site, address.index, address.quantity).numpy().copy()
 
     def __getitem__(self, at: str) -> NDArray[Any]:
         return self.values(at)

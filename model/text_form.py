@@ -19,7 +19,7 @@ def text_form(e: Explanation) -> str:
     lines = [f"{e.address} = {e.value:.7g}", f"  {e.op}: {_how(e)}", *map(_term, e.terms)]
     hidden = e.n_terms - len(e.terms)
     if hidden:
-        lines.append(f"  {'':>6}  {e.rest:>14.7g}  the other {hidden:,} terms")
+        lines.append(f"  {'':>6}  {e.rest:>14.7g}  the other {hidden:,} term{'s' * (hidden > 1)}")
     lines.append(f"  recomputed {e.total:.10g}, difference {e.difference:.2g} (allowed {e.allowed:.2g})")
     if e.fault:
         lines.append("  FAULT: the recomputed total does not meet the captured value")

@@ -188,7 +188,7 @@ class Op:
         raise NotImplementedError
 
     def gradient(self, run: Run, source: str, index: tuple[Index, ...]) -> Tensor:
-        """∂loss/∂source[index] through this op in float32, for parameters and for sites that no tape reaches."""
+        """∂loss/∂source[index] through this op, for parameters and sites that no tape reaches, summed in float64."""
         raise NotImplementedError
 
     def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:

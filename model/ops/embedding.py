@@ -45,7 +45,7 @@ class Parameter(Op):
         self.out, self.symbol, self.says = out, symbol, says
 
     def derive(self, run: Run) -> Tensor:
-        return run.model.parameter(self.out)
+        return run.stored(self.out)
 
     def formula(self, run: Run, at: Place) -> str:
         return subscript(self.symbol, at)
@@ -118,10 +118,10 @@ class Lookup(Op):
 
     def gradient(self, run: Run, source: str, index: tuple[Index, ...]) -> Tensor:
         row, m = index
-        slopes = run.gradient("embed")[:, m]
+        slopes = run.gradient("embed")[:, m].double()
         if isinstance(row, int):
             return slopes[run.token_tensor == row].sum(0)
-        rows = torch.zeros(run.model.config.d_vocab, *slopes.shape[1:])
+        rows = slopes.new_zeros(run.model.config.d_vocab, *slopes.shape[1:])
         return rows.index_add(0, run.token_tensor, slopes)[row]
 
     def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:
@@ -154,7 +154,7 @@ class PositionRow(Op):
         return along(r"\mathrm{pos}")
 
     def gradient(self, run: Run, source: str, index: tuple[Index, ...]) -> Tensor:
-        slopes = run.gradient("pos_embed")
+        slopes = run.gradient("pos_embed").double()
         unread = run.model.config.n_ctx - run.n_pos
         return torch.cat([slopes, slopes.new_zeros(unread, slopes.shape[1])])[index]
 

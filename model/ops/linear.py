@@ -133,7 +133,7 @@ class SumProduct(Op):
         chosen = dict(zip(operand.letters, index, strict=True))
         terms = [(run.gradient(self.out), self.letters)]
         terms += [(run.tensor(o.site), o.letters) for o in self._others(operand)]
-        picked = [t[tuple(chosen.get(letter, every()) for letter in letters)] for t, letters in terms]
+        picked = [t[tuple(chosen.get(letter, every()) for letter in letters)].double() for t, letters in terms]
         kept = ["".join(x for x in letters if not isinstance(chosen.get(x), int)) for _, letters in terms]
         wanted = "".join(x for x in operand.letters if not isinstance(chosen[x], int))
         found = "".join(x for x in wanted if any(x in k for k in kept))

@@ -16,9 +16,14 @@ if TYPE_CHECKING:
     from model.run import Run
 
 
+def too_small(p: Tensor) -> Tensor:
+    """Where a probability is too small for float32 to keep its digits."""
+    return p < torch.finfo(p.dtype).tiny
+
+
 def minus_log_p(p: Tensor, log_p: Callable[[], Tensor]) -> Tensor:
     """−log p for each probability; from `log_p()` where p is too small for float32 to keep its digits."""
-    tiny = p < torch.finfo(p.dtype).tiny
+    tiny = too_small(p)
     if not bool(tiny.any()):
         return -p.log()
     return torch.where(tiny, -log_p(), -torch.where(tiny, 1.0, p).log())

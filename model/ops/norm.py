@@ -218,7 +218,7 @@ class Affine(NormOp):
         return rf"\sum_t {upstream}" + (rf"\,{HAT}_t" if source == f"{self.ln}.w" else "")
 
     def gradient(self, run: Run, source: str, index: tuple[Index, ...]) -> Tensor:
-        slopes = run.gradient(self.out)
+        slopes = run.gradient(self.out).double()
         if source == f"{self.ln}.w":
             slopes = slopes * run.tensor(f"{self.ln}.normalized")
         return slopes.sum(0)[index]

@@ -167,7 +167,7 @@ class Weights(Op):
         return rf"a_k {own}" if source == self.scores else rf"\frac{{1}}{{\sum_j \mathrm{{exp}}_j}} {own}"
 
     def gradient(self, run: Run, source: str, index: tuple[Index, ...]) -> Tensor:
-        pattern, slopes = run.tensor(self.out), run.gradient(self.out)
+        pattern, slopes = run.tensor(self.out).double(), run.gradient(self.out).double()
         average = (pattern * slopes).sum(-1, keepdim=True)
         return ((slopes - average) / run.tensor(self.exp).sum(-1, keepdim=True))[index]
 

@@ -14,7 +14,7 @@ from model.address import Address, parse
 from model.checkpoints import hf_names
 from model.errors import AddressError
 from model.gpt2 import GPT2
-from model.language_model import parameter_views
+from model.capture import parameter_views
 from model.run import Run
 from tests.model.models import SHAPES, error_of, random_model
 from tests.model.test_explain import NAMES, check, covers, places, run_of

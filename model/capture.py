@@ -1,0 +1,89 @@
+"""One forward pass through the network with every hook point's output kept, and numbers changed on the way if asked."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from model.config import Config
+from model.gpt2 import GPT2, HookPoint
+from model.patch import Patch
+
+
+class Capture:
+    """Hangs a hook on every hook point of `net`, once. Several threads may capture at once, each into its own."""
+
+    def __init__(self, net: GPT2) -> None:
+        self.net = net
+        self.sites = [site for site, module in net.named_modules() if isinstance(module, HookPoint)]
+        self._own = threading.local()
+        for site in self.sites:
+            net.get_submodule(site).register_forward_hook(partial(self._keep, site))
+
+    def _keep(self, site: str, _module: nn.Module, _inputs: tuple[Tensor, ...], output: Tensor) -> Tensor | None:
+        captured: dict[str, Tensor] | None = getattr(self._own, "captured", None)
+        if captured is None:
+            return None
+        for patch in self._own.patches:
+            if patch.at.site == site:
+                output = patch.applied(output[0])[None]
+        if torch.is_grad_enabled() and not output.requires_grad:
+            output.requires_grad_()  # where the tape begins: the weights need no gradient of their own
+        captured[site] = output
+        return output
+
+    def __call__(self, tokens: Sequence[int], patches: Sequence[Patch] = ()) -> dict[str, Tensor]:
+        """Every hook point's output for these tokens, batch axis in front; on autograd's tape where grad is enabled."""
+        captured: dict[str, Tensor] = {}
+        self._own.captured, self._own.patches = captured, patches
+        try:
+            functional_call(self.net, self.changed_weights(patches), (torch.tensor([list(tokens)]),))
+        finally:
+            self._own.captured = None
+        return captured
+
+    def changed_weights(self, patches: Sequence[Patch]) -> dict[str, Tensor]:
+        """The network's own parameters that patches change, as changed copies under the network's names."""
+        stored = dict(self.net.named_parameters())
+        changed: dict[str, Tensor] = {}
+        for patch in patches:
+            if patch.at.site not in self.sites:
+                name = stored_under(patch.at.site)
+                copy = changed.get(name, stored[name]).detach().clone()
+                view = views(name, copy, self.net.config)[patch.at.site]
+                view[...] = patch.applied(view)
+                changed[name] = copy
+        return changed
+
+
+def stored_under(name: str) -> str:
+    """The network's name for the tensor that holds a parameter: W_Q, W_K and W_V lie side by side in W_QKV."""
+    attn, _, short = name.rpartition(".")
+    return f"{attn}.{short[0]}_QKV" if short in ("W_Q", "W_K", "W_V", "b_Q", "b_K", "b_V") else name
+
+
+def views(name: str, tensor: Tensor, c: Config) -> dict[str, Tensor]:
+    """A stored parameter under the graph's names and axes, as views: attention's is [d_model, 3·d_model]."""
+    attn = name.rpartition(".")[0]
+    if name.endswith("W_QKV"):
+        parts = zip("QKV", tensor.split(c.d_model, dim=1), strict=True)
+        return {f"{attn}.W_{x}": part.view(c.d_model, c.n_head, c.d_head).permute(1, 0, 2) for x, part in parts}
+    if name.endswith("b_QKV"):
+        parts = zip("QKV", tensor.split(c.d_model), strict=True)
+        return {f"{attn}.b_{x}": part.view(c.n_head, c.d_head) for x, part in parts}
+    if name.endswith("W_O"):
+        return {name: tensor.view(c.n_head, c.d_head, c.d_model)}
+    return {name: tensor}
+
+
+def parameter_views(net: GPT2) -> dict[str, Tensor]:
+    """All parameters under the graph's names and axes: views of the network's own storage, never copies."""
+    found: dict[str, Tensor] = {}
+    for name, parameter in net.named_parameters():
+        found |= views(name, parameter.detach(), net.config)
+    return found
