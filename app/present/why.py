@@ -25,7 +25,7 @@ from model.backward import gradient_formula
 from model.errors import ReaderError
 from model.explain import SLOPE
 from model.expression import expression_rule, rule_of
-from model.ops.base import Column, Computed, Ref, Rule, refs_in
+from model.ops.base import Column, Computed, Ref, refs_in
 
 if TYPE_CHECKING:
     from model import Run
@@ -158,7 +158,6 @@ def _number(
 ) -> WhyView:
     e = run.explain(state.at, offset=state.offset, limit=PAGE, order=state.order)
     order = term_order(e)
-    rule = rule_of(run, address) if address else expression_rule(run, calc)  # type: ignore[arg-type]
     op = node.op if node and address and not address.quantity else None
     shows_terms = e.combine != "given" and e.n_terms > 0
     readers = e.used_by[:MOST_READERS]
@@ -183,7 +182,7 @@ def _number(
         files=_files(state, e) if shows_terms else (),
         check=check(e) if e.combine != "given" else None,
         end=_end(node, address) if e.combine == "given" and node and address else None,
-        made_from=_made_from(run, rule, e, links),
+        made_from=tuple(_linked(run, at, e.address, links) for at in _made_from(run, address or calc, e)),
         used_by=tuple(_linked(run, reader, e.address, links) for reader in readers),
         more_readers=len(e.used_by) - len(readers),
         readers="Used by" if op or not address else "Handed on to",
@@ -192,21 +191,24 @@ def _number(
 
 
 def _title(node: Node, address: Address) -> str:
-    return f"Gradient of {node.title[0].lower()}{node.title[1:]}" if address.quantity == "grad" else node.title
+    name = f"{node.title[0].lower()}{node.title[1:]}"
+    if address.quantity.startswith("step"):
+        return f"After learning: {name}"
+    return f"Gradient of {name}" if address.quantity == "grad" else node.title
 
 
 def _tabs(state: State, node: Node | None, address: Address | None) -> tuple[Tab, ...]:
     """The quantities at one place: its value, the loss's slope along it, its value after a step."""
     if node is None or address is None:
         return ()
-    is_slope = address.quantity == "grad"
+    is_slope, is_step = address.quantity == "grad", address.quantity.startswith("step")
     value = replace(state, at=str(replace(address, quantity="")), offset=0).url(PATH)
     slope = replace(state, at=str(replace(address, quantity="grad")), offset=0).url(PATH)
     step = NOT_YET if node.is_parameter else "Only learned weights take a step"
     return (
-        Tab("Value", value if is_slope else ""),
+        Tab("Value", value if address.quantity else ""),
         Tab("Gradient", "" if is_slope else slope) if node.name != "tokens" else Tab("Gradient", "", NO_SLOPE),
-        Tab("After a step", "", step),
+        Tab("After a step", "", "" if is_step else step),
     )
 
 
@@ -315,14 +317,15 @@ def _end(node: Node, address: Address) -> End:
     return End("From the text: the chain ends here", "The tokenizer turned what was typed into this id.")
 
 
-def _made_from(run: Run, rule: Rule, e: Explanation, links: Links) -> tuple[Linked, ...]:
+def _made_from(run: Run, parsed: Address | Calc | None, e: Explanation) -> list[str]:
     """What the terms read, as whole rows where a term runs along one."""
-    found: dict[str, None] = {}
-    for group in rule.groups:
-        for column in group.factors:
-            for address in _sources(run, column):
-                found[address] = None
-    return tuple(_linked(run, address, e.address, links) for address in found)
+    try:
+        rule = rule_of(run, parsed) if isinstance(parsed, Address) else expression_rule(run, parsed)  # type: ignore[arg-type]
+    except ReaderError:  # a quantity whose rule only `explain` knows: what the listed terms read
+        found = [factor.address for term in e.terms for factor in term.factors if factor.address]
+    else:
+        found = [at for group in rule.groups for column in group.factors for at in _sources(run, column)]
+    return list(dict.fromkeys(found))
 
 
 def _sources(run: Run, column: Column) -> list[str]:

@@ -16,7 +16,7 @@ from markupsafe import Markup
 from app.present import charts, heat, numbers, why_names
 from app.present.charts import Floats
 from app.present.heat import Scale
-from app.present.tokens import token_html, token_text
+from app.present.tokens import token_html
 from app.present.why_links import Links
 from app.present.why_numbers import exact, short
 from app.present.why_terms import column_text
@@ -49,7 +49,7 @@ class TokenRow:
     """The text's tokens, each tinted by a number of its own; `gaps` are the tokens left out."""
 
     kind: ClassVar[str] = "tokens"
-    caption: str
+    caption: Markup
     cells: tuple[Markup, ...]
 
 
@@ -147,7 +147,7 @@ def _weights(run: Run, op: Weights, at: tuple[int, ...], links: Links) -> TokenR
         shares=True,
         current=k,
     )
-    return TokenRow(f"Where {token_text(run.model.tokenizer, run.tokens[q])} ({q}) looks, head {h}", cells)
+    return TokenRow(Markup("Where {} looks, head {}").format(why_names.place(run, "query", q), h), cells)
 
 
 def _mixed(run: Run, e: Explanation, at: tuple[int, ...], links: Links) -> TokenRow:
@@ -161,7 +161,7 @@ def _mixed(run: Run, e: Explanation, at: tuple[int, ...], links: Links) -> Token
         column_text(e.products[: q + 1].tolist(), 3),
         links,
     )
-    return TokenRow("What each token contributes: its weight × its value", cells)
+    return TokenRow(Markup("What each token contributes: its weight × its value"), cells)
 
 
 def token_cells(
