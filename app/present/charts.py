@@ -277,6 +277,38 @@ def strip(row: Floats, mark: int, label: str) -> Markup:
     return drawing(inside, 60, label)
 
 
+# -- how numbers are spread
+
+
+def spread(values: Floats, middle: float, width: float, mark: float | None, label: str) -> Markup:
+    """How many numbers lie where; `middle` and `middle` ± `width` as lines, one number marked."""
+    low, high = float(values.min()), float(values.max())
+    if not math.isfinite(high - low) or high <= low:
+        return Markup("")
+    counts, edges = np.histogram(values, bins=min(48, 4 + len(values) // 4))
+    x, y = Scale(low, high, 8, WIDTH - 8), Scale(0, float(counts.max()), 66, 6)
+    bars = "".join(
+        f"M{x(float(a + b) / 2):.1f} 66V{y(float(n)):.1f}"
+        for n, (a, b) in zip(counts, pairwise(edges), strict=True)
+        if n
+    )
+    places = [(p, css) for p, css in ((middle - width, "guide"), (middle, "total"), (middle + width, "guide"))]
+    lines = "".join(f'<path class="{css}" d="M{x(p):.1f} 2V70"/>' for p, css in places if low <= p <= high)
+    here = (
+        f'<path class="mark" d="M{x(mark):.1f} 2V70"/><circle class="end" cx="{x(mark):.1f}" cy="66" r="3"/>'
+        if mark is not None
+        else ""
+    )
+    feet = "".join(
+        f'<text x="{x(tick):.1f}" y="84" text-anchor="middle">{tick_text(tick)}</text>'
+        for tick in ticks(low, high, 6)
+        if x.start + 8 < x(tick) < x.stop - 8
+    )
+    stroke = 0.86 * (x.stop - x.start) / len(counts)
+    axis = f'<path class="axis" d="M{x.start} 66.5H{x.stop}"/>'
+    return drawing(f'<path class="count" stroke-width="{stroke:.1f}" d="{bars}"/>{axis}{lines}{here}{feet}', 90, label)
+
+
 def largest(values: Sequence[float]) -> float:
     """The largest size among finite numbers, 0 where there is none."""
     return max((abs(x) for x in values if math.isfinite(x)), default=0.0)

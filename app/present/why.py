@@ -185,7 +185,7 @@ def _number(
         made_from=tuple(_linked(run, at, e.address, links) for at in _made_from(run, address or calc, e)),
         used_by=tuple(_linked(run, reader, e.address, links) for reader in readers),
         more_readers=len(e.used_by) - len(readers),
-        readers="Used by" if op or not address else "Handed on to",
+        readers="Handed on to" if address and address.quantity == "grad" else "Used by",
         notes=e.notes[:1] if isinstance(shown, TokenCard) else e.notes,
     )
 

@@ -78,7 +78,7 @@ def _written(x: float, a: float, b: float) -> str:
 
 def _how(e: Explanation) -> str:
     if e.allowed <= FLOOR:
-        return "the floor"
+        return "a floor for numbers near zero"
     power = f"10{numbers.superscript(round(math.log10(TOLERANCE)))}"
     if e.combine == "sum":
         return f"{power} × the sum of the terms’ sizes, {numbers.value(e.allowed / TOLERANCE, 2)}"

@@ -79,6 +79,7 @@ class NormSteps:
     kind: ClassVar[str] = "norm"
     caption: str
     steps: tuple[NormStep, ...]
+    chart: Markup
 
 
 @dataclass(frozen=True)
@@ -263,7 +264,16 @@ def _norm(run: Run, op: NormOp, at: tuple[int, ...], links: Links) -> NormSteps:
         current = site == op.site
         link = Markup("<b>") + shown + Markup("</b>") if current else links.to(address, shown, title=address)
         found.append(NormStep(name, how, link, current))
-    return NormSteps(f"LayerNorm at position {t}, step by step", tuple(found))
+    return NormSteps(f"LayerNorm at position {t}, step by step", tuple(found), _spread(run, op, t, entry))
+
+
+def _spread(run: Run, op: NormOp, t: int, entry: int | None) -> Markup:
+    """The numbers that are normalised: their mean, their scale to either side, the entry chosen."""
+    values = _numbers(run, op.x, t)
+    mean, scale = (float(_numbers(run, f"{op.ln}.{site}", t)) for site in ("mean", "scale"))
+    mark = None if entry is None else float(values[entry])
+    label = f"How the {len(values)} numbers lie: mean {exact(mean)}, most of them within {exact(scale)} of it."
+    return charts.spread(values, mean, scale, mark, label)
 
 
 # -- lookups

@@ -147,6 +147,20 @@ def test_curve_holds_its_point():
     assert soup.svg["aria-label"] == "a < b"
 
 
+def test_spread_counts_every_number():
+    values = np.random.default_rng(0).normal(1.0, 2.0, 768)
+    soup = drawn(charts.spread(values, float(values.mean()), float(values.std()), float(values[5]), "label"))
+    tops = re.findall(r"V([\d.]+)", soup.select_one("path.count")["d"])
+    counts, _ = np.histogram(values, bins=48)
+    heights = [66 - float(top) for top in tops]
+    assert sum(heights) * counts.max() / 60 == pytest.approx(768, rel=0.01)
+    assert len(soup.select("path.guide")) == 2 and len(soup.select("path.mark")) == 1
+
+
+def test_no_spread_of_equal_numbers():
+    assert charts.spread(np.ones(8), 1.0, 0.1, None, "label") == ""
+
+
 @pytest.mark.parametrize(
     ("x", "text"),
     [(4.0444, "4.04"), (-0.03876, "−0.0388"), (0.0, "0"), (1234.0, "1230"), (3e-7, "3×10⁻⁷"), (-2e6, "−2×10⁶")],
