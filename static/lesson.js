@@ -143,6 +143,12 @@
       const its = new URL(number.href, location.href);
       if (its.searchParams.get("at") === at && runOf(its) === runOf(url)) number.classList.add("on");
     }
+    const parents = new Set(all("#why .num[href], #why a[href*='at=']").map((link) => new URL(link.href, location.href).searchParams.get("at")));
+    for (const number of all(".prose .from")) number.classList.remove("from");
+    for (const number of all(".prose .all a.num")) {
+      const its = new URL(number.href, location.href);
+      if (parents.has(its.searchParams.get("at")) && runOf(its) === runOf(url)) number.classList.add("from");
+    }
     const here = new URL(location.href);
     const own = new URLSearchParams(new FormData(one("#go") || one("form[id^=go-]")));
     const same = ["model", "text", "target", "bos"].every((name) => (url.searchParams.get(name) || "") === (own.get(name) || ""));
@@ -187,7 +193,7 @@
     const notice = one("#notice");
     if (notice) notice.textContent = "";
     if (event.detail.target.id === "why" || one("#why") === event.target) opened(path);
-    else if (lesson.classList.contains("alone") && path) history.replaceState(history.state, "", path);
+    else if (lesson.classList.contains("by-itself") && path) history.replaceState(history.state, "", path);
     const part = kept && document.getElementById(kept.part);
     if (part) {
       const again = (kept.key && one(kept.key, part)) || all("a, button", part)[kept.n];

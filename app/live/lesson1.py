@@ -2,7 +2,51 @@
 
 from __future__ import annotations
 
-from app.live import arrows
+from app.live import (
+    arrows,
+    bend,
+    cache,
+    collapse,
+    cut,
+    follow,
+    guess,
+    heads,
+    mask,
+    neighbours,
+    neurons,
+    norm,
+    paragraph,
+    predictions,
+    rope,
+    scaling,
+    shift,
+    shuffle,
+    size,
+    stream,
+    temperature,
+)
 from app.live.base import Part
 
-PARTS: tuple[Part, ...] = (arrows.PART,)
+PARTS: tuple[Part, ...] = (
+    guess.PART,
+    arrows.PART,
+    neighbours.PART,
+    shuffle.PART,
+    rope.PART,
+    scaling.PART,
+    mask.PART,
+    heads.PART,
+    neurons.PART,
+    bend.PART,
+    collapse.PART,
+    stream.PART,
+    norm.PART,
+    size.PART,
+    follow.PART,
+    shift.PART,
+    temperature.PART,
+    cut.PART,
+    paragraph.PART,
+    predictions.PART,
+    cache.PART,
+)

@@ -1,0 +1,73 @@
+"""Generation with and without the cache: pairs, time, and whether both give the same logits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from markupsafe import Markup
+from pydantic import Field
+
+from app.live import base
+from app.live.base import Part, Scene
+from model.sample import MAX_SEED
+
+
+class Settings(base.Settings):
+    """How many tokens are made."""
+
+    steps: int = Field(10, ge=2, le=40)
+    seed: int = Field(0, ge=0, le=MAX_SEED)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One step: tokens read so far, query-key pairs of one head with and without the cache, milliseconds of each."""
+
+    t: int
+    token: Markup
+    pairs: int
+    without: int
+    ms: float
+    ms_without: float
+    difference: float
+    first: bool
+
+
+@dataclass(frozen=True)
+class View:
+    """`difference` is the largest between the two ways' logits in any step, `scale` the largest logit."""
+
+    rows: list[Row]
+    pairs: int
+    without: int
+    ms: float
+    ms_without: float
+    difference: float
+    scale: float
+    same: bool
+
+
+def view(scene: Scene, s: Settings) -> View:
+    steps = list(scene.model.generate(list(scene.run.tokens), s.steps, seed=s.seed, temperature=0.8, compare=True))
+    rows, scale = [], 0.0
+    for step in steps:
+        other = step.comparison
+        assert other is not None  # asked for
+        scale = max(scale, other.scale)
+        rows.append(
+            Row(
+                len(step.read), scene.num.token(step.token), step.rows.pairs, step.rows.pairs_without,
+                1000 * step.seconds, 1000 * other.seconds, other.difference, step.rows.reused == 0,
+            )
+        )  # fmt: skip
+    difference = max(row.difference for row in rows)
+    return View(
+        rows, sum(row.pairs for row in rows), sum(row.without for row in rows), sum(row.ms for row in rows),
+        sum(row.ms_without for row in rows), difference, scale, difference <= 1e-4 * scale,
+    )  # fmt: skip
+
+
+PART = Part(
+    "cache", "With and without the cache", Settings, view, home="transformer#fast", rem=32,
+    about="The same tokens made twice, with keys and values kept and with everything computed anew.",
+)  # fmt: skip

@@ -1,0 +1,99 @@
+"""How many parameters: the rule of thumb, and beside it the exact counts of the models that are here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pydantic import Field
+
+from app.live import base
+from app.live.base import Part, Scene
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A published shape."""
+
+    name: str
+    d: int
+    blocks: int
+    vocabulary: int
+    context: int
+
+
+PRESETS = (
+    Preset("GPT-2 small", 768, 12, 50257, 1024),
+    Preset("GPT-2 medium", 1024, 24, 50257, 1024),
+    Preset("GPT-2 large", 1280, 36, 50257, 1024),
+    Preset("GPT-2 XL", 1600, 48, 50257, 1024),
+    Preset("GPT-3", 12288, 96, 50257, 2048),
+)
+
+
+class Settings(base.Settings):
+    """The shape."""
+
+    d: int = Field(12288, ge=1, le=100_000)
+    blocks: int = Field(96, ge=1, le=10_000)
+    vocabulary: int = Field(50257, ge=1, le=10_000_000)
+    context: int = Field(2048, ge=1, le=10_000_000)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model that is here: the rule's count as an expression, and what its tensors really hold."""
+
+    shape: Preset
+    estimate: str
+    exact: int
+    apart: float
+    four: bool
+
+
+@dataclass(frozen=True)
+class View:
+    """Counts as expressions. `in_ffn` is the share of all parameters that lies in feed-forward networks."""
+
+    attention: str
+    feed_forward: str
+    block: str
+    all_blocks: str
+    embeddings: str
+    positions: str
+    total: str
+    in_ffn: str
+    presets: tuple[Preset, ...]
+    loaded: list[Loaded]
+
+
+def view(scene: Scene, s: Settings) -> View:
+    loaded = []
+    for entry in scene.held.models:
+        c = entry.config
+        shape = Preset(entry.name, c.d_model, c.n_layer, c.d_vocab, c.n_ctx)
+        rule = estimate(shape)
+        loaded.append(
+            Loaded(shape, total(shape), entry.n_parameters, rule / entry.n_parameters - 1, c.d_mlp == 4 * c.d_model)
+        )
+    blocks, embeddings, positions = f"12*{s.d}*{s.d}*{s.blocks}", f"{s.vocabulary}*{s.d}", f"{s.context}*{s.d}"
+    whole = f"{blocks}+{embeddings}+{positions}"
+    return View(
+        f"4*{s.d}*{s.d}", f"8*{s.d}*{s.d}", f"12*{s.d}*{s.d}", blocks, embeddings, positions, whole,
+        f"8*{s.d}*{s.d}*{s.blocks}/({whole})", PRESETS, loaded,
+    )  # fmt: skip
+
+
+def total(shape: Preset) -> str:
+    """12d² a block, and the two tables."""
+    d = shape.d
+    return f"12*{d}*{d}*{shape.blocks}+{shape.vocabulary}*{d}+{shape.context}*{d}"
+
+
+def estimate(shape: Preset) -> int:
+    return 12 * shape.d**2 * shape.blocks + (shape.vocabulary + shape.context) * shape.d
+
+
+PART = Part(
+    "size", "Count the parameters", Settings, view, home="transformer#count", rem=40,
+    about="Parameters of any shape by the rule of thumb, with the exact counts of the models that are here.",
+)  # fmt: skip
