@@ -224,7 +224,7 @@ def _step(latex: str, value: float, address: str, links: Links) -> Step:
 
 def _figure(e: Explanation, order: Ints) -> Figure | None:
     """The running total of a sum that is too long to see at a glance."""
-    if e.combine != "sum" or e.n_terms < CHART_FROM:
+    if e.combine != "sum" or e.n_terms < CHART_FROM or not np.isfinite(e.total):
         return None
     window = listed(e)
     how = "largest first" if e.order == "size" else "in order"
