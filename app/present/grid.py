@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from app.present import numbers
 from app.present.axes import place_html
+from app.present.figures import Figures
 from app.present.heat import Scale, css
 from app.present.stages import onward
 from app.present.summary import is_too_large, part, summary, whole
@@ -21,8 +22,6 @@ from model.address import Address
 from model.run import Run
 
 NOTHING = Markup("")
-
-TINY = 0.005  # below this, decimals would print mostly zeros
 
 Array = NDArray[Any]
 
@@ -39,35 +38,10 @@ class Table:
     head: Markup
     rows: Markup
     n_cols: int
+    unit: str = ""  # a power of ten that all numbers are to be multiplied by
     is_tiny: bool = False
     onward_label: str = ""
     onward: Markup = NOTHING
-
-
-class Figures:
-    """How the numbers of one table are written: the same decimals for all but outliers."""
-
-    def __init__(self, values: Array) -> None:
-        self.is_whole = values.dtype.kind in "iu"
-        sizes = np.abs(values[np.isfinite(values)]) if values.size else values
-        typical = float(np.quantile(sizes, 0.9)) if sizes.size else 0.0
-        self.decimals = 0 if self.is_whole else _needed(values, numbers.decimals_for(typical))
-        self.is_tiny = 0 < typical < TINY
-
-    def show(self, x: float) -> str:
-        """−36.6; of an outlier fewer decimals; a number too small for them by its power of ten."""
-        if self.is_whole:
-            return numbers.count(int(x))
-        if self.is_tiny and x and abs(x) < TINY:
-            return numbers.scientific(x, 0).replace("×", "·")
-        return numbers.fixed(x, min(self.decimals, numbers.decimals_for(abs(x))) if abs(x) >= 10 else self.decimals)
-
-
-def _needed(values: Array, most: int) -> int:
-    """Decimals that say as much about these numbers as `most` do: 1 for 0.50 and 1.50."""
-    finite = values[np.isfinite(values)].astype(np.float64)
-    exact = np.round(finite, most)
-    return next((n for n in range(most) if np.allclose(np.round(finite, n), exact, rtol=0, atol=1e-9)), most)
 
 
 def grid(run: Run, shown: Window, cells: Cells) -> Table:
@@ -92,6 +66,7 @@ def grid(run: Run, shown: Window, cells: Cells) -> Table:
         head=Markup("").join(_col_head(run, shown, c) for c in shown.cols.places),
         rows=Markup("".join(rows)),
         n_cols=len(shown.cols.places),
+        unit=figures.unit,
         is_tiny=figures.is_tiny,
         onward_label=label,
         onward=more,
@@ -169,7 +144,7 @@ def _onward(run: Run, shown: Window, cells: Cells) -> tuple[str, Markup]:
         index = tuple(r if a == _row_axis(shown) else i for a, i in enumerate(shown.plane))
         values = run.tensor(site).numpy()[index][shown.cols.start : shown.cols.stop]
         scale, figures = summary(run, Address(site)).scale, Figures(values)
-        line = [f'<th scope="row">{words}']
+        line = [f'<th scope="row">{words}{f" × {figures.unit}" if figures.unit else ""}']
         for c, x in zip(shown.cols.places, values.tolist(), strict=True):
             kind = "masked" if shown.masks(r, c) else _tint(scale, x)
             place = str(shown.at(r, c)).replace(shown.address.site, site, 1)
@@ -212,7 +187,7 @@ def listing(run: Run, shown: Window, cells: Cells) -> Table:
         Markup('<th scope="col">{}</th>').format(name) if name else Markup('<td class="size"></td>') for name in names
     )
     caption = f"{site}, pos {shown.rows.start} to {shown.rows.stop - 1}"
-    return Table(caption, "pos" if not is_scored else "after", head, Markup("".join(rows)), len(names))
+    return Table(caption, "pos" if not is_scored else "after", head, Markup("".join(rows)), len(names), figures.unit)
 
 
 def _bar(x: float, scale: Scale, *, is_signed: bool) -> str:

@@ -160,7 +160,7 @@ def _layout_words(run: Run, node: Node, shown: Window) -> str:
     if node.name == "tokens":
         return "Each row is a token read, and its number in the vocabulary."
     if node.name == "loss_per_token":
-        return "Row t is what is read after token t: how surprising the token was that position t had to predict, t+1."
+        return "Row t: after token t has been read, how surprising the next one is. Position t predicts token t+1."
     if shown.kind == "list":
         return "Each row is a token read."
     rows, cols = meaning(config, node, shown.rows.axis), meaning(config, node, shown.cols.axis)

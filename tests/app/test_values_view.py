@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from bs4 import BeautifulSoup, Tag
 
+from app.present.figures import Figures
 from app.present.heat import ROOT, Scale, css, exponent_of, picture
 from app.present.numbers import percent
 from app.present.summary import blocks, plane_blocks, summary
@@ -56,27 +57,36 @@ def address_of(link: Tag) -> str:
     return parse_qs(urlsplit(str(link["href"])).query)["at"][0]
 
 
-def shown_as(text: str, value: float) -> bool:
-    """Whether a cell's text is this number, as far as its figures go."""
+def shown_as(text: str, value: float, unit: float = 1.0) -> bool:
+    """Whether a cell's text is this number in some unit, as far as its figures go."""
+    value /= unit
     if not np.isfinite(value):
         return text == ("NaN" if np.isnan(value) else "∞" if value > 0 else "−∞")
     plain = text.replace("−", "-").replace(",", "")
     if "·10" in plain:
-        mantissa, power = plain.split("·10")
-        ten = 10.0 ** int(power.translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")))
-        return abs(float(mantissa) * ten - value) <= 0.51 * ten
+        mantissa, power = plain.split("·")
+        return abs(float(mantissa) * ten(power) - value) <= 0.51 * ten(power)
     decimals = len(plain.partition(".")[2])
-    return abs(float(plain) - value) <= 0.501 * 10.0**-decimals + 1e-9
+    return abs(float(plain) - value) <= 0.501 * 10.0**-decimals + 1e-6
+
+
+def ten(power: str) -> float:
+    """10⁻³ as a number."""
+    return 10.0 ** int(power.removeprefix("10").translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")))
 
 
 def checked_cells(run: Run, page: BeautifulSoup) -> list[str]:
     """Addresses of all numbers of the table, each checked against the number shown."""
     found = []
+    unit = page.select_one(".grid .unit")
+    of_table = ten(unit.text.removeprefix("all × ")) if unit else 1.0
     for link in page.select(".grid td .num"):
         at = address_of(link)
         value = run.values(at)
         assert value.shape == (), at
-        assert shown_as(link.text, float(value)), f"{at} is {value}, shown as {link.text}"
+        row = link.find_parent("tr").select_one("th").text  # rows that go on may have a unit of their own
+        of_row = ten(row.split(" × ")[1]) if " × 10" in row else 1.0 if link.find_parent(class_="onward") else of_table
+        assert shown_as(link.text, float(value), of_row), f"{at} is {value}, shown as {link.text}"
         found.append(at)
     return found
 
@@ -145,6 +155,21 @@ def test_round_numbers_get_no_idle_zeros():
 
     assert texts("blocks.0.attn.W_Q[0,0,0]") == {"0", "−1"}
     assert texts("blocks.0.attn.W_Q[1,0,0]") == {"0.0", "0.5", "−0.5"}
+
+
+def test_figures_suit_the_numbers():
+    def shown(*values: float) -> list[str]:
+        figures = Figures(np.array(values, dtype=np.float32))
+        return [*(figures.show(float(x)) for x in np.float32(values)), figures.unit]
+
+    assert shown(-36.62, 4.04, 0.0) == ["−36.6", "4.0", "0.0", ""]
+    assert shown(0.5, -1.5, 0.0) == ["0.5", "−1.5", "0.0", ""]
+    assert shown(-0.00062, 0.0051, 0.0031, 0.0) == ["−0.62", "5.10", "3.10", "0", "10⁻³"]
+    assert shown(2.4e-6, 4e-12, 0.0) == ["2·10⁻⁶", "4·10⁻¹²", "0", ""]
+    assert shown(*[2e-6] * 30, 0.9612) == [*["2·10⁻⁶"] * 30, "0.96", ""]
+    assert shown(3051.2, *[1.234] * 30) == ["3,051", *["1.23"] * 30, ""]
+    assert shown(float("nan"), float("-inf"), 1.25) == ["NaN", "−∞", "1.25", ""]
+    assert Figures(np.array([50256, 3])).show(50256) == "50,256"
 
 
 # -- windows
@@ -232,6 +257,29 @@ def test_slices_and_expressions(at: str, fixed: str | None, rows: list[int], col
     assert [int(th.select_one(".i").text) for th in page.select(".grid tbody th.on")] == rows
     assert [int(th.select_one(".i").text) for th in page.select(".grid thead th.on")] == cols
     assert len(page.select(".grid [aria-current]")) == (1 if rows and cols else 0)
+
+
+SLOPES = "blocks.1.attn.qk[1,4,2] blocks.0.attn.v[3,1,2] W_E[7,3] blocks.0.ln1.mean[2] blocks.1.mlp.b_in[9] logits[3,5]"
+
+
+@pytest.mark.parametrize("at", SLOPES.split())
+def test_slopes_have_a_view_of_their_own(at: str):
+    run = run_of("small")
+    page = page_of(run, f"{at}.grad")
+    found = checked_cells(run, page)
+    assert f"{at}.grad" in found
+    assert all(address.endswith(".grad") for address in found)
+    assert page.select_one("h2").text.endswith(": gradient")
+    assert all(address_of(link).endswith(".grad") for link in page.select(".stages .to, .heads .to, .area"))
+
+
+def test_slopes_of_a_large_table_are_computed_only_where_they_are_seen(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("app.present.summary.LARGE", 1000)
+    run = random_model("small").run(TEXT)
+    view = view_of(run, "W_E[200,3].grad")
+    assert view.overview is None and "numbers in view" in view.note
+    checked_cells(run, BeautifulSoup(html_of(view), "lxml"))
+    assert view_of(run, "W_E[200,3]").overview is not None
 
 
 @pytest.mark.parametrize("at", ["blocks.9.attn.q[0,0,0]", "logits[99,0]", "logits[0,1,2]", "logits[", "nothing"])
