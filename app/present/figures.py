@@ -29,7 +29,9 @@ class Figures:
         typical = float(np.quantile(sizes, 0.9)) if sizes.size else 0.0
         self.is_tiny = 0 < typical < TINY
         self.power = math.floor(math.log10(typical)) if self.is_tiny and bool((finite < 0).any()) else 0
-        self.decimals = 0 if self.is_whole else _needed(finite, numbers.decimals_for(typical / 10.0**self.power))
+        self.decimals = (
+            0 if self.is_whole else _needed(finite / 10.0**self.power, numbers.decimals_for(typical / 10.0**self.power))
+        )
 
     @property
     def unit(self) -> str:

@@ -67,7 +67,7 @@ def grid(run: Run, shown: Window, cells: Cells) -> Table:
         rows=Markup("".join(rows)),
         n_cols=len(shown.cols.places),
         unit=figures.unit,
-        is_tiny=figures.is_tiny,
+        is_tiny=figures.is_tiny and not figures.unit,
         onward_label=label,
         onward=more,
     )
@@ -149,7 +149,7 @@ def _onward(run: Run, shown: Window, cells: Cells) -> tuple[str, Markup]:
             kind = "masked" if shown.masks(r, c) else _tint(scale, x)
             place = str(shown.at(r, c)).replace(shown.address.site, site, 1)
             line.append(_cell(cells, place, figures.show(x), kind, False))
-        rows.append(f"<tr{' class=tiny' if figures.is_tiny else ''}>{''.join(line)}\n")
+        rows.append(f"<tr{' class=tiny' if figures.is_tiny and not figures.unit else ''}>{''.join(line)}\n")
     if not rows:
         return "", NOTHING
     return f"Row {r} goes on: what its numbers become", Markup("".join(rows))
