@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from model.generate import Step
 
 ID = "id:"
+TOKEN_IDS = re.compile(r"ids:\d{1,7}(,\d{1,7})*")
 
 
 class LanguageModel:
@@ -46,17 +48,35 @@ class LanguageModel:
         return self._parameters[name]
 
     def encode(self, text: str, *, bos: bool = True) -> list[int]:
-        """Token ids of `text`, the start token in front unless `bos` is off. Raises TextError if none or too many."""
+        """Token ids of `text`, the start token in front unless `bos` is off. Raises TextError if none or too many.
+
+        `ids:464,3290` names the tokens themselves: a generated text may be spelled in tokens that the tokenizer would
+        not choose for it.
+        """
         most = self.config.n_ctx
         # No token is longer than some tens of bytes; this keeps a huge paste from being tokenised only to be refused.
         if len(text) > 64 * most:
             raise TextError(f"The text is {len(text):,} characters long, far over this model's {most:,} tokens.")
-        tokens = [self.tokenizer.start_id] * bos + self.tokenizer.encode(text)
+        tokens = [self.tokenizer.start_id] * bos + self._own_ids(text)
         if not tokens:
             raise TextError("There is nothing to run: the text is empty and the start token is off.", "Type a word.")
         if len(tokens) > most:
             raise TextError(f"The text is {len(tokens):,} tokens long; this model reads at most {most:,}.")
         return tokens
+
+    def _own_ids(self, text: str) -> list[int]:
+        if not TOKEN_IDS.fullmatch(text):
+            return self.tokenizer.encode(text)
+        tokens = [int(n) for n in text.removeprefix("ids:").split(",")]
+        if max(tokens) >= self.tokenizer.n_vocab:
+            raise TextError(f"There is no token {max(tokens)}; ids run from 0 to {self.tokenizer.n_vocab - 1}.")
+        return tokens
+
+    def spelled(self, tokens: Sequence[int]) -> str:
+        """What to write as a text to get these tokens (without a start token): the text if it reads back, else ids."""
+        text = self.tokenizer.decode(tokens)
+        reads_back = not TOKEN_IDS.fullmatch(text) and self.tokenizer.encode(text) == list(tokens)
+        return text if reads_back else "ids:" + ",".join(map(str, tokens))
 
     def target_id(self, target: str | None) -> int | None:
         """The token id a reader's target names: a text of exactly one token, or `id:17`. None and "" give None."""

@@ -146,3 +146,15 @@ def test_memory_counts_what_is_held() -> None:
     assert run.nbytes - before == 4 * np.prod(run.shape("blocks.0.attn.result"))
     run.tensor("W_E")
     assert run.nbytes - before == 4 * np.prod(run.shape("blocks.0.attn.result"))
+
+
+def test_a_text_may_name_its_tokens() -> None:
+    mary = EMBEDDED.tokenizer.encode(" Mary")
+    assert EMBEDDED.run(f"ids:{mary[0]}").tokens == EMBEDDED.run(" Mary").tokens
+    assert EMBEDDED.spelled(mary) == " Mary"
+    by_letters = [EMBEDDED.tokenizer.encode(c)[0] for c in "Mary"]
+    spelled = EMBEDDED.spelled(by_letters)
+    assert spelled == "ids:" + ",".join(map(str, by_letters))
+    assert list(EMBEDDED.run(spelled, bos=False).tokens) == by_letters
+    assert "no token 9999999" in error_of(TextError, EMBEDDED.run, "ids:9999999").message
+    assert EMBEDDED.run("ids: 5 apples").n_pos > 2, "only a whole list of ids is one"
