@@ -24,6 +24,7 @@ from app.live import (
     size,
     stream,
     temperature,
+    tiny,
 )
 from app.live.base import Part
 
@@ -49,4 +50,5 @@ PARTS: tuple[Part, ...] = (
     paragraph.PART,
     predictions.PART,
     cache.PART,
+    tiny.PART,
 )

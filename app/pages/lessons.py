@@ -56,6 +56,7 @@ def render(held: Services, lesson: Lesson, run: Run, state: State, *, everything
     scene = Scene(held, run, plain, Numbers(run, plain))
     names = {
         "lesson": lesson,
+        "lessons": {one.name: one for one in LESSONS},
         "state": selected,
         "run": run,
         "model": run.model,
