@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -22,7 +23,8 @@ from model.tokenizer import Tokenizer
 
 SHORT = 48  # length of a row of single sentences
 COPYING = 64  # length of a row of repeated tokens
-COPYING_STEPS = 3000  # for so many steps three of eight batches are such rows
+COPYING_STEPS = 4000  # for so many steps a quarter of the batches are such rows
+LATER_STEP = 5500  # from here on the sentences are more varied (the later shares of `sentences.KINDS`)
 LOWER_CASE = 0.08  # share of stories and sentences given all in lower case, as readers type
 LATER_START = 0.3  # share of stories that begin at a later paragraph, so that the ends of long ones are read too
 
@@ -45,13 +47,13 @@ class Corpus:
     def ids(self, text: str) -> list[int]:
         return [self.tokenizer.start_id, *self.tokenizer.encode(text)]
 
-    def sentence(self, rng: random.Random) -> list[int]:
-        text = sentence(rng)
+    def sentence(self, rng: random.Random, later: bool = False) -> list[int]:
+        text = sentence(rng, later)
         return self.ids(text.lower() if rng.random() < LOWER_CASE else text)
 
-    def passage(self, rng: random.Random) -> list[int]:
+    def passage(self, rng: random.Random, later: bool = False) -> list[int]:
         """Several generated sentences, one after the other."""
-        return self.ids(rng.choice((" ", "\n")).join(sentence(rng) for _ in range(rng.randint(2, 10))))
+        return self.ids(rng.choice((" ", "\n")).join(sentence(rng, later) for _ in range(rng.randint(2, 10))))
 
     def story(self, rng: random.Random) -> list[int]:
         text = rng.choice(self.stories)
@@ -69,8 +71,8 @@ class Corpus:
         once = rng.choices(range(self.tokenizer.n_vocab), k=rng.randint(5, 80))
         return [self.tokenizer.start_id, *once, *once]
 
-    def long_document(self, rng: random.Random) -> list[int]:
-        kinds = (self.story, self.passage, self.repeated_words, self.repeated_tokens)
+    def long_document(self, rng: random.Random, later: bool = False) -> list[int]:
+        kinds = (self.story, partial(self.passage, later=later), self.repeated_words, self.repeated_tokens)
         shares = (0.66 if self.stories else 0.0, 0.18, 0.09, 0.07)
         make: Make = rng.choices(kinds, shares)[0]
         return make(rng)
@@ -96,15 +98,18 @@ class Corpus:
     def batch(self, seed: int, step: int, tokens: int, n_ctx: int) -> Tensor:
         """[rows, length + 1] ids for one step, about `tokens` of them predicted.
 
-        Every other step reads single sentences, the steps between long and half-long rows. Early on copying takes the
-        place of most sentences: once a head has learned to copy, the relations that build on it come quickly.
+        Every other step reads single sentences; the steps between read long rows, and half-long rows or, early on,
+        copying: once a head has learned to copy, the relations that build on it come quickly.
         """
-        rng = random.Random(f"{seed}:{step}")
-        if step % 2 == 0 and step < COPYING_STEPS and step % 8:
-            return self.rows(rng, self.copying, min(COPYING, n_ctx), tokens)
+        rng, later = random.Random(f"{seed}:{step}"), step >= LATER_STEP
+        sentence, long_document = partial(self.sentence, later=later), partial(self.long_document, later=later)
         if step % 2 == 0:
-            return self.rows(rng, self.sentence, min(SHORT, n_ctx), tokens)
-        return self.rows(rng, self.long_document, n_ctx if step % 4 == 1 else n_ctx // 2, tokens)
+            return self.rows(rng, sentence, min(SHORT, n_ctx), tokens)
+        if step % 4 == 1:
+            return self.rows(rng, long_document, n_ctx, tokens)
+        if step < COPYING_STEPS:
+            return self.rows(rng, self.copying, min(COPYING, n_ctx), tokens)
+        return self.rows(rng, long_document, n_ctx // 2, tokens)
 
 
 def held_out_rows(corpus: Corpus, n_ctx: int, n_sentences: int = 256) -> list[list[int]]:

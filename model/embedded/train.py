@@ -10,9 +10,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 import math
+import signal
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from threading import Event
 
 import torch
 from torch import Tensor
@@ -28,13 +30,15 @@ from model.embedded.skills import glance, loss_per_token
 from model.gpt2 import GPT2
 from model.tokenizer import load_tokenizer
 
+SAVE_MINUTES = 3.0
+
 
 @dataclass(frozen=True)
 class Settings:
     """What the trained weights depend on."""
 
     seed: int = 0
-    steps: int = 28_000
+    steps: int = 12_000
     tokens: int = 2048  # predicted in one step
     n_layer: int = 4
     n_head: int = 4
@@ -109,34 +113,47 @@ class Training:
         path.with_suffix(".new").replace(path)
 
     def resume(self, path: Path) -> None:
-        """Go on from a saved state. Another number of steps is fine (the schedule follows it), other sizes are not."""
+        """Go on from a saved state. Only the number of steps may have changed: the schedule follows it."""
         state = torch.load(path, weights_only=True)
+        now = asdict(self.s)
+        changed = [name for name, value in state["settings"].items() if now[name] != value and name != "steps"]
+        if changed:
+            raise SystemExit(f"{path} was trained with other settings ({', '.join(changed)}); --fresh starts again.")
         self.net.load_state_dict(state["net"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.step = state["step"]
 
 
-def train(training: Training, work: Path, every: int = 1000, save_minutes: float = 3.0) -> None:
-    """All steps that are left, with a progress bar; held-out loss and skills every `every` steps."""
+def train(training: Training, work: Path, every: int = 1000, stopped: Event | None = None) -> None:
+    """All steps that are left, with a progress bar; held-out loss and skills every `every` steps.
+
+    The state is saved every few minutes, and between two steps once `stopped` is set.
+    """
     checkpoint = work / "training.pt"
     held_out = held_out_rows(training.corpus, training.s.n_ctx)
     saved, mean = time.monotonic(), 0.0
     with tqdm(total=training.s.steps, initial=training.step, unit="step", mininterval=5.0) as bar:
-        try:
-            while training.step < training.s.steps:
-                loss = training.advance()
-                mean = loss if mean == 0.0 else 0.99 * mean + 0.01 * loss
-                bar.update()
-                bar.set_postfix(loss=f"{mean:.3f}", refresh=False)
-                if training.step % every == 0 or training.step == training.s.steps:
-                    skills = glance(training.net, training.corpus.tokenizer)
-                    held = loss_per_token(training.net, held_out)
-                    bar.write(f"step {training.step}: loss {mean:.3f}, held-out {held:.3f}; {skills}")
-                if time.monotonic() - saved > 60 * save_minutes:
-                    training.save(checkpoint)
-                    saved = time.monotonic()
-        finally:
-            training.save(checkpoint)
+        while training.step < training.s.steps and not (stopped and stopped.is_set()):
+            loss = training.advance()
+            mean = loss if mean == 0.0 else 0.99 * mean + 0.01 * loss
+            bar.update()
+            bar.set_postfix(loss=f"{mean:.3f}", refresh=False)
+            if training.step % every == 0 or training.step == training.s.steps:
+                skills = glance(training.net, training.corpus.tokenizer)
+                held = loss_per_token(training.net, held_out)
+                bar.write(f"step {training.step}: loss {mean:.3f}, held-out {held:.3f}; {skills}")
+            if time.monotonic() - saved > 60 * SAVE_MINUTES:
+                training.save(checkpoint)
+                saved = time.monotonic()
+    training.save(checkpoint)
+
+
+def stop_on_signals() -> Event:
+    """An event that Ctrl-C or a kill sets, so that training ends between two steps and not inside one."""
+    stopped = Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopped.set())
+    return stopped
 
 
 def main() -> None:
@@ -156,7 +173,10 @@ def main() -> None:
     checkpoint = options["work"] / "training.pt"
     if checkpoint.exists() and not options["fresh"]:
         training.resume(checkpoint)
-    train(training, options["work"], options["every"])
+    train(training, options["work"], options["every"], stop_on_signals())
+    if training.step < settings.steps:
+        print(f"stopped after {training.step} steps; the same command goes on from there")
+        return
     save_network(options["out"], training.net, training.corpus.tokenizer.start_id, torch.float16)
     print(f"weights after {training.step} steps in {options['out']}")
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 
 import pytest
 import torch
@@ -58,21 +59,29 @@ def test_a_resumed_training_equals_an_uninterrupted_one(corpus: Corpus, tmp_path
     assert torch.equal(weights(straight), weights(resumed))
 
 
-def test_an_interruption_saves_the_state(corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    training = Training(TINY, corpus)
+def test_a_stopped_training_is_saved_between_two_steps(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training, stopped = Training(TINY, corpus), Event()
     advance = training.advance
 
-    def stopped() -> float:
-        if training.step == 2:
-            raise KeyboardInterrupt
+    def stop_in_the_second_step() -> float:
+        if training.step == 1:
+            stopped.set()
         return advance()
 
-    monkeypatch.setattr(training, "advance", stopped)
-    with pytest.raises(KeyboardInterrupt):
-        train(training, tmp_path, every=1000)
+    monkeypatch.setattr(training, "advance", stop_in_the_second_step)
+    train(training, tmp_path, every=1000, stopped=stopped)
     resumed = Training(TINY, corpus)
     resumed.resume(tmp_path / "training.pt")
     assert resumed.step == 2 and torch.equal(weights(training), weights(resumed))
+
+
+def test_a_state_of_other_settings_is_refused(corpus: Corpus, tmp_path: Path) -> None:
+    Training(TINY, corpus).save(tmp_path / "training.pt")
+    Training(replace(TINY, steps=99), corpus).resume(tmp_path / "training.pt")
+    with pytest.raises(SystemExit, match="seed"):
+        Training(replace(TINY, seed=1), corpus).resume(tmp_path / "training.pt")
 
 
 def test_training_lowers_the_loss(corpus: Corpus) -> None:
