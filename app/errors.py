@@ -9,9 +9,12 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
+from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
+from app.params import RunQuery
 from app.runs import Busy
 from app.security import HEADERS
 from app.services import Services
@@ -27,6 +30,9 @@ TITLES = {
     "text": "That text cannot be run",
     "target": "That target cannot be used",
     "model": "There is no such model",
+    "eta": "That learning rate cannot be used",
+    "steps": "That many steps cannot be taken",
+    "set": "That number cannot be set",
 }
 
 # A correct value of each parameter that can be malformed.
@@ -39,6 +45,10 @@ EXAMPLES = {
     "order": "Write order=size or order=index.",
     "format": "Write format=json or format=csv.",
     "target": "A target is one token, as in target= Mary.",
+    "eta": "A learning rate is a number from 0 up, as in eta=0.01; left out, it is measured.",
+    "steps": "Write a whole number from 1 to 50, as in steps=10.",
+    "optimizer": "Write optimizer=sgd or optimizer=adamw.",
+    "set": "Write a place and a number, as in set=blocks.1.attn.z[:,2,:]=0; up to 16 of them.",
 }
 
 
@@ -85,17 +95,20 @@ def fault_of(error: Exception) -> Fault:
 
 def _malformed(error: Mapping[str, Any]) -> Fault:
     """A parameter that FastAPI could not read, in words."""
-    part = str(error["loc"][-1])
+    part = str(next(place for place in reversed(error["loc"]) if isinstance(place, str)))
     given, limits = str(error.get("input", ""))[:80], error.get("ctx", {})
     says = {
         "missing": "is missing",
         "int_parsing": f"is “{given}”, but must be a whole number",
         "int_parsing_size": "is too large",
         "bool_parsing": f"is “{given}”, but must be 0 or 1",
-        "greater_than_equal": f"is {given}, but may not be less than {limits.get('ge')}",
-        "less_than_equal": f"is {given}, but may not be more than {limits.get('le')}",
+        "greater_than_equal": f"is {given}, but may not be less than {str(limits.get('ge')).removesuffix('.0')}",
+        "less_than_equal": f"is {given}, but may not be more than {str(limits.get('le')).removesuffix('.0')}",
         "literal_error": f"is “{given}”, but must be {limits.get('expected')}",
         "string_too_long": f"is longer than {limits.get('max_length')} characters",
+        "too_long": f"is given more than {limits.get('max_length')} times",
+        "float_parsing": f"is “{given}”, but must be a number",
+        "finite_number": f"is “{given}”, but must be a number",
     }
     message = f"The parameter {part} {says.get(error['type'], 'cannot be read')}."
     return Fault(400, "bad_parameter", message, EXAMPLES.get(part, ""), part)
@@ -144,10 +157,16 @@ def with_space(held: Services, state: State) -> list[str]:
         return []
 
 
-def kept_state(held: Services, query: Mapping[str, str]) -> State:
-    """The reader's input as they gave it, for the form. An unknown model gives way to the default one."""
+def kept_state(held: Services, query: QueryParams) -> State:
+    """The reader's input as they gave it, for the form. An unknown model gives way to the default one;
+    numbers set are left out, since they may be what is wrong."""
     model = query.get("model", "")
     model = model if model in held.models else ""
     bos = query.get("bos", "1").lower() not in ("0", "false", "off", "no", "f", "n")
     text = query.get("text", held.models.entry(model).text).replace("\r\n", "\n")
-    return State(model, text, query.get("target", ""), bos, query.get("at", ""))
+    state = State(model, text, query.get("target", ""), bos, query.get("at", ""))
+    try:
+        ways = RunQuery.model_validate({name: query[name] for name in ("eta", "optimizer", "steps") if name in query})
+    except ValidationError:
+        return state
+    return replace(state, eta=ways.eta, optimizer=ways.optimizer, steps=ways.steps)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Literal
 
 from fastapi import Depends, Query, Request
-from pydantic import BaseModel, Field, field_validator
+from pydantic import BaseModel, Field, StringConstraints, field_validator
 
 from app.services import Services
-from app.urls import DEFAULT_TEXT, MAX_TRAIL, State
+from app.urls import DEFAULT_STEPS, DEFAULT_TEXT, MAX_TRAIL, State
+from model.patch import MOST_CHANGES
+from model.run import MOST_STEPS
 
 LARGEST = 2**31 - 1
 
@@ -28,6 +31,29 @@ class RunQuery(BaseModel):
         examples=[" Mary"],
     )
     bos: bool = Field(True, description="Whether the start token is put in front.")
+
+    eta: float | None = Field(
+        None, ge=0, le=1e6, allow_inf_nan=False, description="The learning rate η of `.step`; left out: one measured "
+        "to lower this run’s loss.", examples=[0.01],
+    )  # fmt: skip
+    optimizer: Literal["sgd", "adamw"] = Field("sgd", description="How a step follows the slope.")
+    steps: int = Field(DEFAULT_STEPS, ge=1, le=MOST_STEPS, description="How many learning steps a job takes.")
+    changes: list[Annotated[str, StringConstraints(max_length=200)]] = Field(
+        [], alias="set", max_length=MOST_CHANGES, description="Numbers set by you, each `site[index]=value`; may be "
+        "repeated. The run goes on from them.", examples=[["blocks.1.attn.z[:,2,:]=0"]],
+    )  # fmt: skip
+
+    @field_validator("eta", mode="before")
+    @classmethod
+    def number(cls, eta: object) -> object:
+        """An empty field asks for the default."""
+        return eta.strip().replace(",", ".").replace("−", "-") or None if isinstance(eta, str) else eta
+
+    @field_validator("changes")
+    @classmethod
+    def filled(cls, changes: list[str]) -> list[str]:
+        """Empty fields of a form set nothing."""
+        return [change.strip() for change in changes if change.strip()]
 
     @field_validator("text", "target")
     @classmethod
@@ -60,17 +86,19 @@ def run_state(held: Services, query: RunQuery) -> State:
     """The run alone. Raises UnknownModel."""
     entry = held.models.entry(query.model)
     text = entry.text if query.text is None else query.text
-    return State(model=query.model, text=text, target=query.target, bos=query.bos)
+    return State(
+        model=query.model, text=text, target=query.target, bos=query.bos,
+        eta=query.eta, optimizer=query.optimizer, steps=query.steps, changes=tuple(query.changes),
+    )  # fmt: skip
 
 
 def view_state(query: Annotated[ViewQuery, Query()], held: Held) -> State:
     """The state of a page."""
     run = run_state(held, query)
     trail = tuple(filter(None, query.trail.split("~")))[-MAX_TRAIL:]
-    return State(
-        model=run.model, text=run.text, target=run.target, bos=run.bos,
-        at=query.at.strip(), row=query.row, col=query.col, order=query.order, offset=query.offset, trail=trail,
-    )  # fmt: skip
+    return replace(
+        run, at=query.at.strip(), row=query.row, col=query.col, order=query.order, offset=query.offset, trail=trail
+    )
 
 
 PageState = Annotated[State, Depends(view_state)]

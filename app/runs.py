@@ -10,13 +10,20 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
 
 from app.models import ModelStore
+from app.rates import measured_rate
 from app.settings import Settings
 from app.urls import State
 from model import Run
+from model.errors import AddressError
+from model.ops.update import Optimizer, Rate
 
 T = TypeVar("T")
 
 READERS = 8  # threads that explain and render
+MOST_VIEWS = 6  # learning rates whose steps are kept with one run
+
+Way = tuple[float | None, Optimizer]  # how steps are taken: η (None: measured) and the optimizer
+USUAL: Way = (None, "sgd")
 
 
 class Key(NamedTuple):
@@ -26,6 +33,7 @@ class Key(NamedTuple):
     text: str
     target: str
     bos: bool
+    changes: tuple[str, ...] = ()
 
 
 class Busy(Exception):
@@ -46,6 +54,7 @@ class RunStore:
         self._lock = threading.Lock()
         self._kept: OrderedDict[Key, Run] = OrderedDict()
         self._sizes: dict[Key, int] = {}
+        self._views: dict[Key, OrderedDict[Way, Run]] = {}
         self._flights: dict[Key, Future[Run]] = {}
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="read")
 
@@ -54,7 +63,16 @@ class RunStore:
         key = self.key(state)
         run = await asyncio.shield(asyncio.wrap_future(self.submit(key)))
         try:
-            return await self.in_thread(lambda: work(run))
+            return await self.in_thread(lambda: work(self._view(key, run, way(state))))
+        finally:
+            self._keep(key, run)
+
+    def use_here(self, state: State, work: Callable[[Run], T]) -> T:
+        """The same in the caller's own thread, which waits."""
+        key = self.key(state)
+        run = self.submit(key).result()
+        try:
+            return work(self._view(key, run, way(state)))
         finally:
             self._keep(key, run)
 
@@ -64,7 +82,7 @@ class RunStore:
 
     def key(self, state: State) -> Key:
         """Raises UnknownModel."""
-        return Key(self._models.entry(state.model).name, state.text, state.target, state.bos)
+        return Key(self._models.entry(state.model).name, state.text, state.target, state.bos, state.changes)
 
     def submit(self, key: Key) -> Future[Run]:
         """The run, kept or under way or now begun. A failed one is forgotten, so that the next try starts afresh."""
@@ -92,7 +110,31 @@ class RunStore:
         return len(self._kept)
 
     def _compute(self, key: Key) -> Run:
-        return self._models.get(key.model).run(key.text, key.target or None, bos=key.bos)
+        if not key.changes:
+            return self._models.get(key.model).run(key.text, key.target or None, bos=key.bos)
+        base = self._kept.get(key._replace(changes=())) or self._compute(key._replace(changes=()))
+        try:
+            return base.changed(key.changes)
+        except AddressError as error:
+            error.part = "set"
+            raise
+
+    def _view(self, key: Key, run: Run, asked: Way) -> Run:
+        """The run with steps taken in the way asked for; kept with it, so that no step is taken twice."""
+        if asked == USUAL or run.patches:
+            return run
+        with self._lock:
+            views = self._views.setdefault(key, OrderedDict())
+            if asked in views:
+                views.move_to_end(asked)
+                return views[asked]
+        eta, optimizer = asked
+        made = run.at_rate(measured_rate(run, optimizer) if eta is None else Rate(eta, optimizer))
+        with self._lock:
+            found = views.setdefault(asked, made)
+            while len(views) > MOST_VIEWS:
+                views.popitem(last=False)
+        return found
 
     def _landed(self, key: Key, flight: Future[Run]) -> None:
         if not flight.cancelled() and flight.exception() is None:
@@ -102,8 +144,10 @@ class RunStore:
 
     def _keep(self, key: Key, run: Run) -> None:
         """Weigh the run and make it the latest used; drop the oldest until all fit, itself if it alone does not."""
-        size = run.nbytes
+        size = self._size(key, run)
         with self._lock:
+            if key in self._kept and self._kept[key] is not run:
+                self._views.pop(key, None)
             self._kept[key] = run
             self._sizes[key] = size
             self._kept.move_to_end(key)
@@ -112,5 +156,18 @@ class RunStore:
             while sum(self._sizes.values()) > self._budget:
                 self._drop(next(iter(self._kept)))
 
+    def _size(self, key: Key, run: Run) -> int:
+        """Bytes of the run and of the steps taken from it at every rate."""
+        with self._lock:
+            views = list(self._views.get(key, {}).values())
+        bare = run.at_rate(None).nbytes
+        return run.nbytes + sum(max(view.nbytes - bare, 0) for view in views)
+
     def _drop(self, key: Key) -> None:
         del self._kept[key], self._sizes[key]
+        self._views.pop(key, None)
+
+
+def way(state: State) -> Way:
+    """How the state's learning steps are taken."""
+    return state.eta, state.optimizer

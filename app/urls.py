@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 DEFAULT_TEXT = "When Mary and John went to the store, John gave a drink to"
 MAX_TRAIL = 8
+DEFAULT_STEPS = 10
 
 # Past this many characters of text a link in every cell would swamp the page: cells become buttons of one form.
 LONG_QUERY = 400
@@ -26,6 +27,9 @@ class State:
     `model` "" is the server's default. `at` "" is the page's own choice. `row` and `col` are the first row and column
     of the window of values (None: the window around `at`). `order` and `offset` page through the terms. `trail` are
     the addresses followed to get here, oldest first.
+
+    `eta` and `optimizer` say how learning steps are taken (None: an η measured on the run), `steps` how many a page
+    of learning shows. `changes` are numbers set by the reader, each `site[index]=value`: with them it is another run.
     """
 
     model: str = ""
@@ -38,6 +42,10 @@ class State:
     order: Literal["size", "index"] = "size"
     offset: int = 0
     trail: tuple[str, ...] = ()
+    eta: float | None = None
+    optimizer: Literal["sgd", "adamw"] = "sgd"
+    steps: int = DEFAULT_STEPS
+    changes: tuple[str, ...] = ()
 
     # -- where a click leads
 
@@ -68,6 +76,14 @@ class State:
         """The same text with another target, looked at afresh."""
         return replace(self, target=target, at="", trail=(), offset=0, row=None, col=None)
 
+    def change(self, *changes: str) -> State:
+        """The run with just these numbers set (none: as it was). The place looked at stays."""
+        return replace(self, changes=changes)
+
+    def learn(self, *, eta: float | None, optimizer: Literal["sgd", "adamw"], steps: int) -> State:
+        """The same run learning in another way."""
+        return replace(self, eta=eta, optimizer=optimizer, steps=steps)
+
     # -- as a URL
 
     @property
@@ -75,7 +91,20 @@ class State:
         """The parameters that name the run; those at their defaults are left out."""
         pairs = [("model", self.model), ("text", self.text), ("target", self.target)]
         kept = [(k, v) for k, v in pairs if v or (k == "text")]
-        return kept + ([] if self.bos else [("bos", "0")])
+        kept += [] if self.bos else [("bos", "0")]
+        return kept + self.rate_query + [("set", change) for change in self.changes]
+
+    @property
+    def rate_query(self) -> list[tuple[str, str]]:
+        """How learning steps are taken, where not in the usual way."""
+        pairs: list[tuple[str, str]] = []
+        if self.eta is not None:
+            pairs.append(("eta", f"{self.eta:.17g}" if float(f"{self.eta:g}") != self.eta else f"{self.eta:g}"))
+        if self.optimizer != "sgd":
+            pairs.append(("optimizer", self.optimizer))
+        if self.steps != DEFAULT_STEPS:
+            pairs.append(("steps", str(self.steps)))
+        return pairs
 
     @property
     def view_query(self) -> list[tuple[str, str]]:

@@ -16,6 +16,8 @@ from app.main import create_app
 from app.params import PageState
 from app.settings import Settings
 from app.urls import LONG_QUERY, MAX_TRAIL, Cells, State
+from model.patch import MOST_CHANGES
+from model.run import MOST_STEPS
 
 # What a URL and a form can carry: no lone surrogates, one kind of line end.
 texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=60).map(lambda s: s.replace("\r\n", "\n"))
@@ -34,6 +36,12 @@ states = st.builds(
     order=st.sampled_from(["size", "index"]),
     offset=st.integers(0, 10**6),
     trail=st.lists(addresses, max_size=MAX_TRAIL).map(tuple),
+    eta=st.one_of(st.none(), st.floats(0, 1e6)),
+    optimizer=st.sampled_from(["sgd", "adamw"]),
+    steps=st.integers(1, MOST_STEPS),
+    changes=st.lists(st.sampled_from(["blocks.1.attn.z[:,2,:]=0", "embed[0,1]+=-1e-05"]), max_size=MOST_CHANGES).map(
+        tuple
+    ),
 )
 
 
@@ -73,8 +81,9 @@ def test_a_url_is_plain_ascii_and_written_once(state: State):
 
 @given(states, addresses)
 def test_a_cell_leads_where_the_state_says(state: State, at: str):
-    link = BeautifulSoup(Cells(replace(state, text=state.text[:20], target="")).number(at, "1.5"), "html.parser")
-    chosen = replace(state, text=state.text[:20], target="").select(at)
+    state = replace(state, text=state.text[:20], target="", changes=state.changes[:3])
+    link = BeautifulSoup(Cells(state).number(at, "1.5"), "html.parser")
+    chosen = state.select(at)
     expected = replace(chosen, order="size")
     assert link.a is not None and read(str(link.a["href"]).replace("/explore", "/read")) == expected
 
