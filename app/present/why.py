@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from model.graph import Node
 
 MOST_READERS = 6
+LONG_TRAIL, FEW_STEPS = 5_000, 5  # bytes of all the trail's links; how many steps are shown past that
 LONGEST = 48  # characters of an address shown as a link
 NOT_YET = "Not in this version yet"
 NO_SLOPE = "A token id is an address in the vocabulary: it has no slope"
@@ -244,8 +245,14 @@ def _figure(e: Explanation, order: Ints) -> Figure | None:
 
 
 def _trail(run: Run, state: State) -> tuple[Crumb, ...]:
-    """The addresses followed, with their values; one that means nothing in this run is left out."""
-    steps = [(at, state.back(n).url(PATH)) for n, at in enumerate(state.trail)] + [(state.at, "")]
+    """The addresses followed, with their values; one that means nothing in this run is left out.
+
+    Each step's link repeats the text: of a long text, only the last few steps are shown.
+    """
+    steps = [(at, state.back(n).url(PATH)) for n, at in enumerate(state.trail)]
+    if sum(len(url) for _, url in steps) > LONG_TRAIL:
+        steps = steps[-FEW_STEPS:]
+    steps.append((state.at, ""))
     found = []
     for at, url in steps:
         try:

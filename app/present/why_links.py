@@ -39,6 +39,7 @@ class Links:
         if at in self.state.trail:
             href = escape(self.state.follow(at).url(PATH), quote=True)
         elif self.as_buttons:
+            hint = "" if title == at else hint  # the address stands there once already
             front = f'<button type="submit" form="{FORM}" name="at" value="{escape(at, quote=True)}"'
             return Markup(f'{front} class="{css}"{hint}{here}>{inside}</button>')
         else:

@@ -381,6 +381,13 @@ def test_trail():
     assert weight == pytest.approx(float(run.values("blocks.2.attn.pattern[1,4,2]")), abs=6e-4)
 
 
+def test_trail_of_a_long_text_shows_its_last_steps():
+    run = run_of("long")
+    state = state_of(run, "loss", trail=tuple(f"logits[3,{n}]" for n in range(8)))
+    _, _, soup = panel(run, state)
+    assert [a["href"] for a in soup.select(".trail a")] == [state.back(n).url() for n in range(3, 8)]
+
+
 def test_no_trail_where_nothing_was_followed():
     _, _, soup = panel(run_of("toy"), state_of(run_of("toy"), "loss"))
     assert soup.select(".trail") == []
