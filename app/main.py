@@ -11,10 +11,11 @@ from fastapi.openapi.utils import get_openapi
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import PlainTextResponse, Response
 
-from app import api
+from app import api, api_generate
 from app.errors import add_handlers
+from app.generations import Generations
 from app.models import ModelStore
-from app.pages import about, embed, explore, home, lessons
+from app.pages import about, embed, explore, generate, home, lessons
 from app.runs import RunStore
 from app.security import SecurityHeaders
 from app.services import Services
@@ -32,7 +33,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     """The whole app. Raises a ReaderError where the settings name a model that is not there."""
     settings = settings or Settings()
     models = ModelStore(settings)
-    services = Services(settings, models, RunStore(models, settings), Templates())
+    services = Services(settings, models, RunStore(models, settings), Generations(models, settings), Templates())
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -52,8 +53,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=6)
     app.add_middleware(SecurityHeaders)
     add_handlers(app)
-    for router in (home.router, explore.router, lessons.router, embed.router, about.router, api.router):
-        app.include_router(router)
+    for pages in (home, explore, lessons, generate, embed, about, api, api_generate):
+        app.include_router(pages.router)
     app.add_api_route("/healthz", healthy, methods=["GET", "HEAD"], include_in_schema=False)
     app.mount("/static/htmx", VersionedFiles(packages=[HTMX]), name="htmx")
     app.mount("/static", VersionedFiles(directory=STATIC), name="static")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from app.generations import Generations
 from app.models import ModelStore
 from app.runs import RunStore
 from app.settings import Settings
@@ -17,4 +18,5 @@ class Services:
     settings: Settings
     models: ModelStore
     runs: RunStore
+    generations: Generations
     templates: Templates

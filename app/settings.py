@@ -18,5 +18,9 @@ class Settings(BaseSettings):
     run_memory_mb: int = Field(512, ge=1, description="Memory for runs kept in the cache, in MiB.")
     run_threads: int = Field(2, ge=1, le=64, description="How many runs are computed at the same time.")
     run_queue: int = Field(64, ge=1, description="How many different runs may wait; one more is told to come back.")
+    generate_seconds: float = Field(
+        0.8, ge=0, le=60, description="How long one request makes tokens before it shows what there is (one at least)."
+    )
+    generation_memory_mb: int = Field(256, ge=1, description="Memory for texts being made, in MiB.")
     max_numbers: int = Field(1_000_000, ge=1, description="Most numbers in one JSON or CSV answer.")
     max_file_numbers: int = Field(100_000_000, ge=1, description="Most numbers in one NPY file.")
