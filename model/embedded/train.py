@@ -38,7 +38,7 @@ class Settings:
     """What the trained weights depend on."""
 
     seed: int = 0
-    steps: int = 12_000
+    steps: int = 17_000
     tokens: int = 2048  # predicted in one step
     n_layer: int = 4
     n_head: int = 4

@@ -16,6 +16,7 @@ from model.embedded.sentences import (
     HELD_OUT_OPENINGS,
     KINDS,
     OPENINGS,
+    VERBS,
     agreeing,
     agreement,
     bracketing,
@@ -24,8 +25,12 @@ from model.embedded.sentences import (
     giving,
     giving_three,
     giving_varied,
+    number,
+    plain,
+    quoting,
     repeated,
     sentence,
+    two_together,
 )
 from model.embedded.stories import (
     clean,
@@ -86,6 +91,13 @@ def test_held_out_words_and_frames_never_stand_in_a_giver_receiver_sentence() ->
             text = make(rng)
             assert not banned & set(re.findall(r"\w+", text))
             assert not any(frame.search(text) for frame in frames)
+
+
+def test_sentences_that_hold_held_out_names_give_nothing() -> None:
+    rng = random.Random(5)
+    for make in (plain, two_together, quoting, number):
+        for _ in range(3000):
+            assert not set(VERBS) & set(make(rng).split())
 
 
 def test_held_out_gifts_use_nothing_but_held_out_names_objects_and_frames() -> None:
