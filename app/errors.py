@@ -86,7 +86,7 @@ def fault_of(error: Exception) -> Fault:
     if isinstance(error, RequestValidationError):
         return _malformed(error.errors()[0])
     if isinstance(error, Busy):
-        return Fault(503, "busy", "Many runs are waiting already.", "Try again in a few seconds.")
+        return Fault(503, "busy", str(error) or "Many runs are waiting already.", "Try again in a few seconds.")
     if isinstance(error, HTTPException):
         messages = {404: "Nothing lies at this address.", 405: "This address only answers GET."}
         return Fault(error.status_code, f"http_{error.status_code}", messages.get(error.status_code, str(error.detail)))

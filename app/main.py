@@ -14,6 +14,7 @@ from starlette.responses import PlainTextResponse, Response
 from app import api, api_generate
 from app.errors import add_handlers
 from app.generations import Generations
+from app.jobs import JobStore
 from app.models import ModelStore
 from app.pages import about, embed, explore, generate, home, lessons
 from app.runs import RunStore
@@ -33,7 +34,9 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     """The whole app. Raises a ReaderError where the settings name a model that is not there."""
     settings = settings or Settings()
     models = ModelStore(settings)
-    services = Services(settings, models, RunStore(models, settings), Generations(models, settings), Templates())
+    runs = RunStore(models, settings)
+    jobs = JobStore(runs, settings)
+    services = Services(settings, models, runs, jobs, Generations(models, settings), Templates())
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:

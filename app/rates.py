@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import math
 
-import torch
-
 from model import Run
-from model.backward import slopes_of, tape_loss
-from model.learn import scratch_copy
 from model.ops.update import Optimizer, Rate
 from model.slope import FIRST_STEP, round_down, suggested_rate
 
@@ -22,10 +18,9 @@ def measured_rate(run: Run, optimizer: Optimizer) -> Rate:
 
 def _adamw(run: Run) -> Rate:
     """AdamW's first step moves every weight by η against the sign of its slope: the loss falls by about η·Σ|slope|."""
-    scratch = scratch_copy(run.model)
-    with torch.enable_grad():
-        _, slopes = slopes_of(tape_loss(scratch, run), dict(scratch.net.named_parameters()))
-    steepness, loss = sum(float(slope.abs().sum()) for slope in slopes.values()), float(run.tensor("loss"))
+    names = [node.name for node in run.model.graph.parameters if node.name != "W_U"]
+    steepness = sum(float(run.gradient_at(name, (slice(None),) * len(run.shape(name))).abs().sum()) for name in names)
+    loss = float(run.tensor("loss"))
     if not (math.isfinite(steepness) and steepness > 0 and loss > 0):
         return Rate(1e-4, "adamw")
     eta = round_down(min(FIRST_STEP * loss / steepness, 0.1))

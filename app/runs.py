@@ -37,7 +37,7 @@ class Key(NamedTuple):
 
 
 class Busy(Exception):
-    """Too many runs are waiting already."""
+    """Too much is waiting already; the message says what."""
 
 
 class RunStore:
@@ -95,7 +95,7 @@ class RunStore:
             if key in self._flights:
                 return self._flights[key]
             if len(self._flights) >= self._queue:
-                raise Busy
+                raise Busy("Many runs are waiting already.")
             flight = self._flights[key] = self._pool.submit(self._compute, key)
         flight.add_done_callback(lambda done: self._landed(key, done))
         return flight

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.generations import Generations
+from app.jobs import JobStore
 from app.models import ModelStore
 from app.runs import RunStore
 from app.settings import Settings
@@ -18,5 +19,6 @@ class Services:
     settings: Settings
     models: ModelStore
     runs: RunStore
+    jobs: JobStore
     generations: Generations
     templates: Templates

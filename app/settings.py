@@ -22,5 +22,8 @@ class Settings(BaseSettings):
         0.8, ge=0, le=60, description="How long one request makes tokens before it shows what there is (one at least)."
     )
     generation_memory_mb: int = Field(256, ge=1, description="Memory for texts being made, in MiB.")
+    job_workers: int = Field(1, ge=1, le=16, description="How many jobs (learning steps) run at the same time.")
+    job_queue: int = Field(8, ge=1, description="How many different jobs may wait; one more is told to come back.")
+    job_memory_mb: int = Field(64, ge=1, description="Memory for the results of jobs, in MiB.")
     max_numbers: int = Field(1_000_000, ge=1, description="Most numbers in one JSON or CSV answer.")
     max_file_numbers: int = Field(100_000_000, ge=1, description="Most numbers in one NPY file.")
