@@ -13,6 +13,7 @@ from app.live.base import Scene
 from app.live.follow import TOY
 from app.live.stream import length
 from app.present.numbers import count
+from app.urls import DEFAULT_TEXT
 from model import Run
 
 
@@ -97,7 +98,13 @@ def strongest_look(run: Run, *, has_start: bool) -> Look | None:
 
 def extra(scene: Scene) -> dict[str, Any]:
     toy = scene.numbers_of(TOY)
-    return {"toy": toy, "toy_top": toy.run.largest_logit(2), "toy_url": TOY.url(), "code": code.lines()}
+    return {
+        "toy": toy,
+        "toy_top": toy.run.largest_logit(2),
+        "toy_url": TOY.url(),
+        "code": code.lines(),
+        "default_text": DEFAULT_TEXT,
+    }
 
 
 def glossary(scene: Scene) -> list[tuple[str, str, str]]:

@@ -24,7 +24,7 @@ from urllib.parse import quote, urlencode
 from markupsafe import Markup
 from pydantic import BaseModel, ConfigDict
 
-from app.present import numbers
+from app.present import charts, numbers
 from app.present.tokens import token_html
 from app.services import Services
 from app.urls import SAFE, Cells, State
@@ -55,7 +55,8 @@ def written(x: Any) -> str:
 
 
 def formatted(x: float, form: str = "3") -> str:
-    """A number in one of the forms: "0"…"6" decimals, with "+" in front signed; "percent", "sci", "count", "auto"."""
+    """A number in one of the forms: "0"…"6" decimals, with "+" in front signed; "percent", "sci", "count",
+    "brief" (three figures), "auto"."""
     if numbers.special(x):
         return numbers.special(x) or ""
     if form == "percent":
@@ -64,8 +65,10 @@ def formatted(x: float, form: str = "3") -> str:
         return numbers.scientific(x)
     if form == "count":
         return numbers.count(round(x))
+    if form == "brief":
+        return charts.brief(x)
     if form == "auto":
-        return numbers.value(x, 3)
+        return numbers.value(float(round(x)) if abs(x - round(x)) < 1e-9 else x, 3)
     sign = "+" if form.startswith("+") and x > 0 else ""
     digits = int(form.lstrip("+"))
     if x and abs(x) < 0.5 * 10.0**-digits:
@@ -117,7 +120,7 @@ class Numbers:
         return self.token(self.run.tokens[position])
 
     def _own(self, link: Markup) -> Markup:
-        return link if self.form == "go" else Markup(link.replace('form="go"', f'form="{escape(self.form)}"', 1))
+        return link if self.form == "go" else Markup(str(link).replace('form="go"', f'form="{escape(self.form)}"', 1))
 
 
 # -- where a part is shown
@@ -168,8 +171,8 @@ class Part:
 
     @property
     def height(self) -> str:
-        """A class of lesson.css: heights in steps of 4 rem."""
-        return f"rem-{4 * math.ceil(self.rem / 4)}"
+        """A class of lesson.css: heights in steps of 4 rem up to 80, and one for all above."""
+        return f"rem-{4 * math.ceil(self.rem / 4)}" if self.rem <= 80 else "rem-tall"
 
 
 @dataclass(frozen=True)

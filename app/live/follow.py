@@ -8,7 +8,8 @@ from markupsafe import Markup
 from pydantic import Field
 
 from app.live import base
-from app.live.base import Numbers, Part, Scene, formatted
+from app.live.base import Numbers, Part, Scene
+from app.present import numbers
 from app.urls import State
 from model import Run
 from model.errors import SettingError
@@ -127,12 +128,17 @@ def grids_of(num: Numbers, site: str, selected: int | None) -> list[Grid]:
             for c, x in enumerate(row):
                 place = {"head": head, row_axis: r, column_axis: c}
                 address = f"{site}[{','.join(str(place[axis]) for axis in axes)}]"
-                cells.append(num.shown(address, formatted(float(x), "2")))
+                cells.append(num.shown(address, text(site, float(x))))
             followed = row_axis in POSITIONS and r == selected
             rows.append((place_name(num, row_axis, r), followed, cells))
         columns = [column_name(run, column_axis, c) for c in range(matrix.shape[1])]
         grids.append(Grid("" if head is None else f"head {head}", columns, rows))
     return grids
+
+
+def text(site: str, x: float) -> str:
+    """Weights are round; what is computed shows two decimals."""
+    return f"{x:g}".replace("-", numbers.MINUS) if site.split(".")[-1][:2] in ("W_", "b_") else numbers.fixed(x, 2)
 
 
 def place_name(num: Numbers, axis: str, n: int) -> Markup:
@@ -152,6 +158,6 @@ def column_name(run: Run, axis: str, n: int) -> str:
 
 
 PART = Part(
-    "follow", "Every number of one block", Settings, view, home="transformer#follow", rem=80,
+    "follow", "Every number of one block", Settings, view, home="transformer#follow", rem=200,
     about="All the numbers of a block small enough for one page, every one of them clickable.",
 )  # fmt: skip

@@ -15,7 +15,7 @@ from app.present import heat
 from model.heads import KINDS, HeadScores, kinds_of
 
 MANY = 48  # heads; of larger models one block is shown at a time
-MOST = 12  # positions of the large matrix
+MOST = 16  # positions of the large matrix
 CLEAR = 0.4  # the share of attention from which a head is said to do something
 
 

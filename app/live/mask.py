@@ -15,7 +15,7 @@ from app.live.base import Part, Scene
 from app.present import heat, numbers
 from model.errors import SettingError
 
-MOST = 12  # positions shown
+MOST = 16  # positions shown
 
 
 class Settings(base.Settings):
@@ -91,7 +91,8 @@ def cell(scene: Scene, s: Settings, q: int, k: int, x: float, step: int) -> Mark
         raised = f"exp(({site}.qk[{at}]-max({row}))/{root})"
         address = f"calc({raised}/sum(exp(({row}-max({row}))/{root})))"
     text = f"{100 * x:.0f}" if s.show == "weights" else numbers.fixed(x, 1)
-    return scene.num.shown(address, text, css=f"num heat-cell {heat.css(step)}")
+    hidden = " masked" if s.mask and k > q else ""
+    return scene.num.shown(address, text, css=f"num heat-cell {heat.css(step)}{hidden}")
 
 
 PART = Part(

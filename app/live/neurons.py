@@ -65,7 +65,7 @@ def view(scene: Scene, s: Settings) -> View:
         Neuron(
             int(n), f"{site}.pre[{t},{n}]", f"{site}.post[{t},{n}]",
             f"{site}.post[{t},{n}]*sqrt(sum({site}.W_out[{n},:]*{site}.W_out[{n},:]))",
-            heat.picture(scale.steps(added[i : i + 1])),
+            heat.picture(scale.steps(added[i : i + 1]), name=f"neuron-{n}"),
             [scene.num.token(int(v)) for v in np.argsort(-agree[i], kind="stable")[:TOKENS]] if post[n] > 0 else [],
         )
         for i, n in enumerate(order.tolist())

@@ -10,6 +10,7 @@ from pydantic import Field
 from app.live import base
 from app.live.base import Part, Scene
 from app.live.neurons import place_of
+from app.present import charts
 from model import Run
 from model.kv_cache import blocks_of
 
@@ -41,8 +42,9 @@ class View:
     layers: list[Layer]
     leaves: str
     t: int
-    kept: float
-    kept_alone: float
+    kept: str
+    kept_alone: str
+    grows: bool
 
 
 def view(scene: Scene, s: Settings) -> View:
@@ -62,8 +64,8 @@ def view(scene: Scene, s: Settings) -> View:
         )
     first, last = run.gradient("blocks.0.resid_pre").norm(), run.gradient(f"blocks.{layers[-1]}.resid_pre").norm()
     return View(
-        found, length(f"{leaves}[{t},:]"), t, float(first / last) if last else 0.0,
-        alone[0] / alone[-1] if alone[-1] else 0.0,
+        found, length(f"{leaves}[{t},:]"), t, charts.brief(float(first / last) if last else 0.0),
+        charts.brief(alone[0] / alone[-1] if alone[-1] else 0.0), bool(first >= last),
     )  # fmt: skip
 
 
