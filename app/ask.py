@@ -22,7 +22,7 @@ Picks = tuple[tuple[int, int], ...]
 class Ask:
     """`n` tokens after the text of `state`. `picks` are (step, token id) that the reader took instead of the draw's.
 
-    `step` is the one looked at (None: the newest), `first` the first rank listed of it. `compare` computes every
+    `step` is the one looked at (None: the first), `first` the first rank listed of it. `compare` computes every
     step a second time without the cache. Raises SettingError where a value is out of its range.
     """
 
@@ -78,7 +78,7 @@ class Ask:
 
     def make(self, n: int) -> Ask:
         """More tokens, or fewer, of the same text."""
-        return replace(self, n=min(max(n, 1), MOST_TOKENS), step=None, first=0)
+        return replace(self, n=min(max(n, 1), MOST_TOKENS))
 
     def unbranched(self) -> Ask:
         """Without any token taken by the reader."""
