@@ -38,6 +38,8 @@
   document.addEventListener("htmx:afterSettle", (event) => {
     if (event.detail.xhr && event.detail.xhr.status >= 400) return;
     document.querySelector("#notice").textContent = "";
+    const told = document.querySelector("#content > .fault");
+    if (told) told.remove();
     follow();
   });
 
