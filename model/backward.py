@@ -7,7 +7,6 @@ captured sites on both sides of it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -22,19 +21,18 @@ from model.ops.loss import minus_log_p, too_small
 
 if TYPE_CHECKING:
     from model.graph import Node
-    from model.language_model import LanguageModel
     from model.run import Run
 
 
 def site_gradients(run: Run) -> dict[str, Tensor]:
     """∂loss/∂site for every site on the tape, float32, axes as in the graph. One forward and one backward pass."""
     with torch.enable_grad():
-        return slopes_of(tape_loss(run.model, run), {})[0]
+        return slopes_of(tape_loss(run))
 
 
-def tape_loss(model: LanguageModel, run: Run) -> dict[str, Tensor]:
-    """All sites up to `run`'s loss, computed anew by `model`, batch axis in front; taped where grad is enabled."""
-    taped = model.capture(run.tokens, run.patches)
+def tape_loss(run: Run, weights: dict[str, Tensor] | None = None) -> dict[str, Tensor]:
+    """All sites up to the loss, computed anew (on other weights if given), batch axis in front; taped if grad is on."""
+    taped = run.model.capture(run.tokens, run.patches, weights)
     taped["probs"] = taped["logits"].softmax(-1)
     taped["log_probs"] = taped["probs"].new_zeros(()).expand_as(taped["probs"])
     places = (slice(None), torch.arange(run.n_pos), torch.tensor([*map(run.next_token, range(run.n_pos))]))
@@ -45,14 +43,12 @@ def tape_loss(model: LanguageModel, run: Run) -> dict[str, Tensor]:
     return taped
 
 
-def slopes_of(taped: dict[str, Tensor], weights: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """The loss's slope along every taped site and every weight, by one `autograd.grad`; 0 where it does not reach."""
+def slopes_of(taped: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The loss's slope along every taped site, by one `autograd.grad`; 0 where it does not reach."""
     on_tape = {site: value for site, value in taped.items() if value.requires_grad}
-    along_all = [*on_tape.values(), *weights.values()]
-    found = torch.autograd.grad(taped["loss"], along_all, allow_unused=True)
-    slopes = dict(zip(on_tape, found, strict=False))
-    sites = {site: torch.zeros_like(v[0]) if slopes.get(site) is None else slopes[site][0] for site, v in taped.items()}
-    return sites, dict(zip(weights, found[len(on_tape) :], strict=True))
+    found = torch.autograd.grad(taped["loss"], list(on_tape.values()), allow_unused=True)
+    slopes = dict(zip(on_tape, found, strict=True))
+    return {site: torch.zeros_like(v[0]) if slopes.get(site) is None else slopes[site][0] for site, v in taped.items()}
 
 
 def on_demand(run: Run, name: str, index: tuple[Index, ...]) -> Tensor:
@@ -63,10 +59,11 @@ def on_demand(run: Run, name: str, index: tuple[Index, ...]) -> Tensor:
     if name == "W_U":
         slopes = on_demand(run, "W_E", index[::-1])
         return slopes.T if slopes.ndim == 2 else slopes
-    parts = [node.op.gradient(run, name, index) for node in run.model.graph.passers(name)]
-    if not parts:
-        return torch.zeros_like(run.tensor(name)[index])
-    return torch.stack(parts).sum(0).float()
+    total: Tensor | None = None
+    for node in reversed(run.model.graph.passers(name)):
+        part = node.op.gradient(run, name, index)
+        total = part if total is None else total.add_(part)
+    return torch.zeros_like(run.tensor(name)[index]) if total is None else total.float()
 
 
 def gradient_rule(run: Run, node: Node, at: Place) -> Rule:

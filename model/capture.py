@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import torch
@@ -37,12 +37,18 @@ class Capture:
         captured[site] = output
         return output
 
-    def __call__(self, tokens: Sequence[int], patches: Sequence[Patch] = ()) -> dict[str, Tensor]:
-        """Every hook point's output for these tokens, batch axis in front; on autograd's tape where grad is enabled."""
+    def __call__(
+        self, tokens: Sequence[int], patches: Sequence[Patch] = (), weights: dict[str, Tensor] | None = None
+    ) -> dict[str, Tensor]:
+        """Every hook point's output for these tokens, batch axis in front; on autograd's tape where grad is enabled.
+
+        `weights`, under the network's names, take the place of its own.
+        """
         captured: dict[str, Tensor] = {}
         self._own.captured, self._own.patches = captured, patches
         try:
-            functional_call(self.net, self.changed_weights(patches), (torch.tensor([list(tokens)]),))
+            given = (weights or {}) | self.changed_weights(patches)
+            functional_call(self.net, given, (torch.tensor([list(tokens)]),))
         finally:
             self._own.captured = None
         return captured
@@ -81,9 +87,14 @@ def views(name: str, tensor: Tensor, c: Config) -> dict[str, Tensor]:
     return {name: tensor}
 
 
-def parameter_views(net: GPT2) -> dict[str, Tensor]:
-    """All parameters under the graph's names and axes: views of the network's own storage, never copies."""
+def all_views(stored: Mapping[str, Tensor], c: Config) -> dict[str, Tensor]:
+    """Parameters under the graph's names and axes, as views of the stored ones, never copies."""
     found: dict[str, Tensor] = {}
-    for name, parameter in net.named_parameters():
-        found |= views(name, parameter.detach(), net.config)
+    for name, tensor in stored.items():
+        found |= views(name, tensor.detach(), c)
     return found
+
+
+def parameter_views(net: GPT2) -> dict[str, Tensor]:
+    """All parameters of a network under the graph's names and axes."""
+    return all_views(dict(net.named_parameters()), net.config)

@@ -15,10 +15,9 @@ import torch
 from torch import Tensor
 
 from model.address import Address, Index, map_addresses, parse
-from model.backward import slopes_of, tape_loss
-from model.capture import views
+from model.backward import on_demand, slopes_of, tape_loss
+from model.capture import all_views
 from model.errors import ReaderError
-from model.gpt2 import GPT2
 from model.ops.update import Rate, Stepper
 from model.run import MOST_STEPS, Run
 
@@ -57,9 +56,8 @@ class Learning:
                 self.runs, self.sizes = self._walk(k, on_step, with_slopes)
 
     def _walk(self, k: int, on_step: OnStep | None, with_slopes: bool) -> tuple[list[Run], list[dict[str, float]]]:
-        scratch = scratch_copy(self.start.model)
-        weights: dict[str, Tensor] = dict(scratch.net.named_parameters())
-        stepper = Stepper(self.rate)
+        scratch, stepper = scratch_weights(self.start.model), Stepper(self.rate)
+        weights = all_views(scratch, self.start.model.config)
         runs: list[Run] = []
         sizes: list[dict[str, float]] = []
         for j in range(k + 1):
@@ -67,31 +65,46 @@ class Learning:
                 on_step(j)
             last = j == k
             with torch.set_grad_enabled(not last or with_slopes):
-                taped = tape_loss(scratch, self.start)
-            captured = {site: taped[site][0].detach() for site in scratch.capture.sites}
+                taped = tape_loss(self.start, scratch)
+            captured = {site: taped[site][0].detach() for site in self.start.model.capture.sites}
             captured["pos_embed"] = captured["pos_embed"].clone()  # a view of W_pos, which the next step changes
             run = self.start if j == 0 else StepRun(self, j, captured)
             if not last or with_slopes:
-                sites, slopes = slopes_of(taped, {} if last else weights)
-                run.keep_slopes(sites | vectors(slopes, scratch))
+                run.keep_slopes(slopes_of(taped))
+            del taped
             runs.append(run)
             if not last:
-                stepper.step({name: p.data for name, p in weights.items()}, slopes)
-                sizes.append({name: float(slope.norm()) for name, slope in slopes.items()})
-                del slopes
-            del taped
+                sizes.append(self._step(run, weights, stepper))
         return runs, sizes
+
+    def _step(self, run: Run, weights: dict[str, Tensor], stepper: Stepper) -> dict[str, float]:
+        """Move every weight against its slope, one parameter at a time. Returns the slopes' lengths.
+
+        Slopes along biases and norms are kept: AdamW divides by a slope's own size, and b_K's is rounding alone
+        (moving all keys alike changes no softmax), so in another order of adding it would be another step.
+        """
+        sizes = {}
+        stepper.taken += 1
+        for name, weight in weights.items():
+            whole = tuple(slice(None, None) for _ in weight.shape)
+            slope = on_demand(run, name, whole)
+            if name.rsplit(".", 1)[-1].startswith("b") or slope.ndim == 1:
+                run.keep_slopes({name: slope})
+            stepper.move(name, weight, slope)
+            sizes[name] = float(slope.norm())
+        return sizes
 
     # -- weights after steps
 
     def parameter(self, name: str, k: int, index: tuple[Index, ...]) -> Tensor:
         """The part `index` of a parameter after k steps, from the start's weights and the steps' slopes, float32."""
-        weights = {"p": self.start.tensor(name)[index].clone()}
+        weight = self.start.tensor(name)[index].clone()
         stepper = Stepper(self.rate)
         self.take(k)
         for j in range(k):
-            stepper.step(weights, {"p": self.runs[j].gradient_at(name, index)})
-        return weights["p"]
+            stepper.taken += 1
+            stepper.move(name, weight, self.runs[j].gradient_at(name, index))
+        return weight
 
     def moment(self, moment: str, name: str, k: int, index: tuple[Index, ...]) -> Tensor:
         """AdamW's m or v for a parameter's part after k steps."""
@@ -129,26 +142,9 @@ class StepRun(Run):
         return self.learning_from.parameter(name, self.step, index)
 
 
-def vectors(slopes: dict[str, Tensor], model: LanguageModel) -> dict[str, Tensor]:
-    """The slopes along biases and norms, under the graph's names: small enough to keep for every step.
-
-    AdamW divides by a slope's own size, and b_K's slope is rounding alone (moving all keys alike changes no softmax):
-    recomputed in another order it would be another step.
-    """
-    small = {name: slope for name, slope in slopes.items() if slope.ndim == 1}
-    return {k: v for name, slope in small.items() for k, v in views(name, slope, model.config).items()}
-
-
-def scratch_copy(model: LanguageModel) -> LanguageModel:
-    """The same network with weights of its own that autograd follows."""
-    from model.language_model import LanguageModel
-
-    with torch.device("meta"):
-        net = GPT2(model.config)
-    net.load_state_dict({name: p.clone() for name, p in model.net.state_dict().items()}, assign=True)
-    scratch = LanguageModel("scratch", net, model.tokenizer)
-    scratch.net.requires_grad_(True)
-    return scratch
+def scratch_weights(model: LanguageModel) -> dict[str, Tensor]:
+    """A copy of the network's weights under its own names, to be changed."""
+    return {name: p.detach().clone() for name, p in model.net.named_parameters()}
 
 
 def after_steps(address: str, k: int) -> str:

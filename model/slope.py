@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from model.backward import slopes_of, tape_loss
-from model.learn import scratch_copy
-from model.ops.update import Rate
+from model.backward import tape_loss
+from model.capture import all_views, parameter_views
+from model.learn import Learning, scratch_weights
+from model.ops.update import Optimizer, Rate
 
 if TYPE_CHECKING:
     from model.run import Run
@@ -22,39 +23,45 @@ PUBLISHED = {"gpt2": 2e-5}
 
 def losses_along_slope(run: Run, etas: Sequence[float], on_point: Callable[[int], None] | None = None) -> list[float]:
     """The loss at θ − η·∂L/∂θ, all weights at once, for each η (negative ones climb). One scratch copy of weights."""
-    scratch = scratch_copy(run.model)
-    weights = dict(scratch.net.named_parameters())
-    with torch.enable_grad():
-        _, slopes = slopes_of(tape_loss(scratch, run), weights)
-    starts = dict(run.model.net.named_parameters())
+    scratch, starts = scratch_weights(run.model), parameter_views(run.model.net)
+    weights = all_views(scratch, run.model.config)
+    slopes = {name: run.gradient_at(name, (slice(None, None),) * p.ndim) for name, p in weights.items()}
     found = []
     with torch.no_grad():
         for n, eta in enumerate(etas):
             if on_point is not None:
                 on_point(n)
             for name, p in weights.items():
-                torch.add(starts[name], slopes[name], alpha=-eta, out=p)
-            found.append(float(tape_loss(scratch, run)["loss"]))
+                p.copy_(starts[name]).add_(slopes[name], alpha=-eta)
+            found.append(float(tape_loss(run, scratch)["loss"]))
     return found
 
 
-def suggested_rate(run: Run) -> Rate:
-    """SGD at an η of one significant digit, found by measuring: halved until a real step lowers the loss."""
-    if run.model.name in PUBLISHED:
+def suggested_rate(run: Run, optimizer: Optimizer = "sgd") -> Rate:
+    """An η of one significant digit, found by measuring: halved until a real first step lowers the loss.
+
+    Where the loss falls as straight as its slope says, SGD's first step lowers it by η·Σ slope², AdamW's, which moves
+    every weight by η against the sign of its slope, by η·Σ|slope|.
+    """
+    if optimizer == "sgd" and run.model.name in PUBLISHED:
         return Rate(PUBLISHED[run.model.name])
-    scratch = scratch_copy(run.model)
-    with torch.enable_grad():
-        _, slopes = slopes_of(tape_loss(scratch, run), dict(scratch.net.named_parameters()))
-    steepness = sum(float(slope.square().sum()) for slope in slopes.values())
-    loss = float(run.tensor("loss"))
+    steepness, loss = _steepness(run, optimizer), float(run.tensor("loss"))
     if not (math.isfinite(steepness) and steepness > 0 and loss > 0):
-        return Rate(1e-3)
+        return Rate(1e-3 if optimizer == "sgd" else 1e-4, optimizer)
     eta = round_down(min(FIRST_STEP * loss / steepness, 1.0))
     for _ in range(8):
-        if losses_along_slope(run, [eta])[0] < loss:
+        learning = Learning(run, Rate(eta, optimizer))
+        learning.take(1)
+        if float(learning.runs[1].tensor("loss")) < loss:
             break
         eta = round_down(eta / 2)
-    return Rate(eta)
+    return Rate(eta, optimizer)
+
+
+def _steepness(run: Run, optimizer: Optimizer) -> float:
+    weights = parameter_views(run.model.net)
+    slopes = (run.gradient_at(name, (slice(None, None),) * p.ndim) for name, p in weights.items())
+    return sum(float((slope.square() if optimizer == "sgd" else slope.abs()).sum()) for slope in slopes)
 
 
 def round_down(x: float) -> float:

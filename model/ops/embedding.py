@@ -121,8 +121,12 @@ class Lookup(Op):
         slopes = run.gradient("embed")[:, m].double()
         if isinstance(row, int):
             return slopes[run.token_tensor == row].sum(0)
-        rows = slopes.new_zeros(run.model.config.d_vocab, *slopes.shape[1:])
-        return rows.index_add(0, run.token_tensor, slopes)[row]
+        first, stop, _ = row.indices(run.model.config.d_vocab)
+        here = (run.token_tensor >= first) & (run.token_tensor < stop)
+        rows = torch.zeros(stop - first, *slopes.shape[1:])
+        for token in set(run.token_tensor[here].tolist()):  # a row of the table for each token, summed in float64
+            rows[token - first] = slopes[run.token_tensor == token].sum(0).float()
+        return rows
 
     def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:
         if source == "tokens":

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING
 
 import torch
@@ -32,6 +33,10 @@ AXES = {
     "n": "d_mlp",
     "v": "d_vocab",
 }
+
+
+# A whole gradient of more numbers than this is summed in float32: it would take too long in float64.
+EXACT = 2**20
 
 
 def axes_of(letters: str) -> tuple[str, ...]:
@@ -133,10 +138,12 @@ class SumProduct(Op):
         chosen = dict(zip(operand.letters, index, strict=True))
         terms = [(run.gradient(self.out), self.letters)]
         terms += [(run.tensor(o.site), o.letters) for o in self._others(operand)]
-        picked = [t[tuple(chosen.get(letter, every()) for letter in letters)].double() for t, letters in terms]
+        picked = [t[tuple(chosen.get(letter, every()) for letter in letters)] for t, letters in terms]
         kept = ["".join(x for x in letters if not isinstance(chosen.get(x), int)) for _, letters in terms]
         wanted = "".join(x for x in operand.letters if not isinstance(chosen[x], int))
         found = "".join(x for x in wanted if any(x in k for k in kept))
+        if prod(run.shape(source)) <= EXACT or len(wanted) < len(operand.letters):
+            picked = [t.double() for t in picked]
         total = torch.einsum(",".join(kept) + "->" + found, *picked)
         for axis, letter in enumerate(wanted):  # an axis that no factor has: the view's, along which the slope is one
             if letter not in found:

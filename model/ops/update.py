@@ -43,13 +43,8 @@ class Stepper:
         self._m: dict[str, Tensor] = {}
         self._v: dict[str, Tensor] = {}
 
-    def step(self, weights: dict[str, Tensor], slopes: dict[str, Tensor]) -> None:
-        """Change `weights` in place by their slopes."""
-        self.taken += 1
-        for name, p in weights.items():
-            self._one(name, p, slopes[name])
-
-    def _one(self, name: str, p: Tensor, g: Tensor) -> None:
+    def move(self, name: str, p: Tensor, g: Tensor) -> None:
+        """Change the weights `p` in place by their slopes `g`, as step number `taken` (the caller counts, from 1)."""
         r = self.rate
         if r.optimizer == "sgd":
             p.add_(g, alpha=-r.eta)

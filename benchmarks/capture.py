@@ -1,0 +1,90 @@
+"""A forward pass with every site captured, all activation gradients, and ten learning steps, against plain ways."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch.nn.functional import cross_entropy
+
+from benchmarks import nets
+from benchmarks.race import Race
+from model.backward import site_gradients
+from model.learn import Learning
+from model.ops.update import Rate
+from model.run import Run
+
+LENGTHS = (15, 128, 512)
+STEPS = 10
+
+
+def races() -> Iterator[Race]:
+    for n in LENGTHS:
+        yield Race(
+            name=f"forward, every site captured, {n} tokens",
+            ours=lambda n=n: run_of(n),  # type: ignore[misc]
+            theirs=lambda n=n: their_forward(n),  # type: ignore[misc]
+            limit=1.0,
+            against="transformers forward (eager)",
+        )
+    for n in LENGTHS:
+        yield Race(
+            name=f"all activation gradients, {n} tokens",
+            ours=lambda n=n: site_gradients(kept(n)),  # type: ignore[misc]
+            theirs=lambda n=n: their_backward(n),  # type: ignore[misc]
+            limit=0.5,
+            against="transformers forward + backward",
+        )
+    yield Race(
+        name=f"{STEPS} learning steps, 15 tokens",
+        ours=lambda: Learning(kept(15), Rate(1e-5)).take(STEPS),
+        theirs=lambda: their_steps(15),
+        limit=1.1,
+        against="plain PyTorch loop on transformers",
+        unit="ms a step",
+        parts=STEPS,
+    )
+
+
+_kept: dict[int, Run] = {}
+
+
+def kept(n: int) -> Run:
+    """One run of `n` tokens, made before the clock starts."""
+    return _kept.setdefault(n, run_of(n))
+
+
+def run_of(n: int) -> Run:
+    return nets.ours().go("", nets.tokens(n), True, 5, False)
+
+
+def their_forward(n: int) -> torch.Tensor:
+    with torch.no_grad():
+        logits: torch.Tensor = nets.theirs("eager")(torch.tensor([nets.tokens(n)])).logits
+    return logits
+
+
+def their_loss(net: torch.nn.Module, n: int) -> torch.Tensor:
+    return cross_entropy(net(torch.tensor([nets.tokens(n)])).logits[0, -1:], torch.tensor([5]))
+
+
+def their_backward(n: int) -> None:
+    net = nets.theirs("eager")
+    net.requires_grad_(True)
+    their_loss(net, n).backward()  # type: ignore[no-untyped-call]
+    net.zero_grad(set_to_none=True)
+    net.requires_grad_(False)
+
+
+def their_steps(n: int) -> None:
+    """A loop as anyone would write it, on a copy of the weights."""
+    import copy
+
+    net = copy.deepcopy(nets.theirs("eager")).requires_grad_(True)
+    optimizer = torch.optim.SGD(net.parameters(), lr=1e-5)
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        their_loss(net, n).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+    with torch.no_grad():
+        their_loss(net, n)
