@@ -16,7 +16,8 @@ from app.errors import add_handlers
 from app.generations import Generations
 from app.jobs import JobStore
 from app.models import ModelStore
-from app.pages import about, embed, explore, generate, home, lessons
+from app.pages import about, embed, explore, generate, home, learn, lessons
+from app.process import tune
 from app.runs import RunStore
 from app.security import SecurityHeaders
 from app.services import Services
@@ -40,6 +41,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        tune(models.entry("").n_parameters, settings.threads)
         await services.runs.in_thread(lambda: models.get(""))
         yield
 
@@ -56,7 +58,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=6)
     app.add_middleware(SecurityHeaders)
     add_handlers(app)
-    for pages in (home, explore, lessons, generate, embed, about, api, api_generate):
+    for pages in (home, explore, lessons, generate, learn, embed, about, api, api_generate):
         app.include_router(pages.router)
     app.add_api_route("/healthz", healthy, methods=["GET", "HEAD"], include_in_schema=False)
     app.mount("/static/htmx", VersionedFiles(packages=[HTMX]), name="htmx")
