@@ -45,6 +45,7 @@ class Job:
     total: float
     stage: Stage = "waiting"
     done: float = 0.0
+    asked: float = field(default_factory=time.monotonic)
     began: float = 0.0
     ended: float = 0.0
     result: Learned | None = None
@@ -120,6 +121,12 @@ class JobStore:
                 if job.stage == "waiting":
                     job.stage = "cancelled"
             return job
+
+    def ahead_of(self, job: Job) -> int:
+        """How many jobs come before one that waits."""
+        with self._lock:
+            others = [other for other in self._jobs.values() if other.id != job.id and not other.is_over]
+        return sum(other.asked < job.asked for other in others)
 
     async def wait(self, job: Job, seconds: float) -> None:
         """Until the job is over, or so long."""

@@ -68,7 +68,7 @@ def learn(run: Run, steps: int, advance: Advance = lambda done: None) -> Learned
     """Take the steps and measure the curve. Steps kept with the run are not taken again."""
     learning = run.learning
     unit = learning.rate.eta if learning.rate.optimizer == "sgd" else run.at_rate(None).rate.eta
-    etas = tuple(unit * REACH * n / POINTS for n in range(-POINTS, POINTS + 1))
+    etas = tuple(unit * (REACH * n / POINTS) for n in range(-POINTS, POINTS + 1))
     curve = tuple(losses_along_slope(run, etas, lambda n: advance(n + 2)))
     before = 2 * POINTS + 3
     learning.take(steps, lambda j: advance(before + 3 * j))

@@ -1,0 +1,125 @@
+"""Learning from one sentence: the loss along its slope, real steps, every weight before and after."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from markupsafe import Markup
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from app.jobs import Job
+from app.learned import work
+from app.pages.explore import HEADERS, target_field
+from app.params import Held, PageState
+from app.present.learn_weights import weights_view
+from app.present.learning import learn_view
+from app.present.sentence import sentence_view, writable
+from app.present.slopes import slopes_view
+from app.present.tokens import token_html
+from app.services import Services
+from app.urls import State
+from model import Run
+
+router = APIRouter(include_in_schema=False)
+
+PATIENCE = 1.2  # seconds that a page waits for its job before it shows the progress
+POLLED = 0.3  # and that a question for the progress waits
+
+# Models with more weights than this begin only when told to; the page says first what it will cost.
+LARGE = 20_000_000
+WEIGHTS_A_SECOND = 2.5e8  # weights × tokens a second: a cautious guess where no run has been timed
+
+Go = Annotated[bool | None, Query()]
+
+
+@router.api_route("/learn", methods=["GET", "HEAD"])
+async def learn(request: Request, asked: PageState, held: Held, go: Go = None) -> Response:
+    """The page; for HTMX its results alone. `go` starts the work on a large model, go=0 starts none."""
+    state = asked.change()
+    is_part = request.headers.get("HX-Target") == "results" and "HX-History-Restore-Request" not in request.headers
+    job = begun(held, state, go, may_start=request.method == "GET")
+    if job:
+        await held.jobs.wait(job, POLLED if is_part else PATIENCE)
+    html = await held.runs.use(state, lambda run: render(held, run, asked, job, is_part, go))
+    return HTMLResponse(html, headers=HEADERS)
+
+
+@router.post("/learn/cancel")
+async def cancel(asked: PageState, held: Held) -> Response:
+    """Call the work off, and back to the page, which then starts none."""
+    state = asked.change()
+    held.jobs.cancel(held.jobs.id(state))
+    return RedirectResponse(state.url("/learn") + "&go=0", 303)
+
+
+def begun(held: Services, state: State, go: bool | None, *, may_start: bool) -> Job | None:
+    """The job of this page: started where it costs little or the reader has asked for it."""
+    is_small = held.models.entry(state.model).n_parameters <= LARGE
+    wanted = is_small if go is None else go
+    if wanted and may_start:
+        return held.jobs.start(state)
+    return held.jobs.find(held.jobs.id(state))
+
+
+def render(held: Services, run: Run, asked: State, job: Job | None, is_part: bool, go: bool | None) -> str:
+    """HTML of the page or of its results."""
+    state = asked.change()
+    if job and job.error:
+        raise job.error
+    context = {"state": state, "run": run, "model": run.model, "models": held.models, "job": job, "go": go}
+    context["poll"] = state.url("/learn") + ("&go=1" if go else "")
+    if job and job.result:
+        context |= {
+            "learnt": learn_view(run, state, job.result),
+            "weights": weights_view(run, state),
+            "slopes": slopes_view(run, state),
+        }
+    else:
+        context |= {"learnt": None, "cost": cost(run, state), "n_ahead": held.jobs.ahead_of(job) if job else 0}
+    if is_part:
+        return held.templates.render("parts/_learn_results.html", **context)
+    return held.templates.render(
+        "pages/learn.html",
+        **context,
+        dropped=asked.changes,
+        fields=fields(state) | {"target": target_field(run, state)},
+        sentence=sentence_view(run, replace(state, at="loss")),
+        others=others(run, state),
+        wrong="",
+    )
+
+
+def fields(state: State) -> dict[str, str]:
+    """What stands in the form."""
+    return {
+        "text": state.text,
+        "target": state.target,
+        "eta": dict(state.rate_query).get("eta", ""),
+        "optimizer": state.optimizer,
+        "steps": str(state.steps),
+    }
+
+
+def others(run: Run, state: State) -> list[tuple[Markup, str]]:
+    """Other likely tokens to teach: their HTML and where that leads."""
+    return [
+        (token_html(run.model.tokenizer, token), state.aim(writable(run.model, token)).url("/learn"))
+        for token, _ in run.top(5)
+        if run.is_sequence or token != run.target
+    ][:4]
+
+
+def cost(run: Run, state: State) -> str:
+    """About how long the work takes, in words."""
+    return in_words(run.model.n_parameters * max(run.n_pos, 16) / WEIGHTS_A_SECOND / 16 * work(state.steps))
+
+
+def in_words(seconds: float) -> str:
+    """A rough time: a moment, 20 seconds, 3 minutes."""
+    if seconds < 2:
+        return "a moment"
+    if seconds < 90:
+        return f"{max(round(seconds / 5) * 5, 2)} seconds"
+    return f"{round(seconds / 60)} minutes"
