@@ -18,8 +18,8 @@ Array = NDArray[Any]
 class Figures:
     """A way to write numbers that suits all of `values`.
 
-    Where nearly all are tiny, those of both signs share a power of ten (`unit` says it, “10⁻³”), and those of one sign
-    (probabilities, over many sizes) each have their own.
+    Where nearly all are tiny, those of both signs share a power of ten (`unit` says it, “10⁻³”). Those of one sign
+    (probabilities, over many sizes) each have their own if all are tiny; beside a large one they are 0.00.
     """
 
     def __init__(self, values: Array) -> None:
@@ -27,11 +27,12 @@ class Figures:
         finite = values[np.isfinite(values)]
         sizes = np.abs(finite[finite != 0])
         typical = float(np.quantile(sizes, 0.9)) if sizes.size else 0.0
-        self.is_tiny = 0 < typical < TINY
-        self.power = math.floor(math.log10(typical)) if self.is_tiny and bool((finite < 0).any()) else 0
-        self.decimals = (
-            0 if self.is_whole else _needed(finite / 10.0**self.power, numbers.decimals_for(typical / 10.0**self.power))
-        )
+        one_sign = not bool((finite < 0).any())
+        self.is_tiny = 0 < typical < TINY and not (one_sign and float(sizes.max()) >= TINY)
+        self.power = math.floor(math.log10(typical)) if self.is_tiny and not one_sign else 0
+        scaled = finite / 10.0**self.power
+        most = numbers.decimals_for(max(typical, TINY * one_sign) / 10.0**self.power)
+        self.decimals = 0 if self.is_whole else _needed(scaled, min(most, 2) if one_sign and typical < TINY else most)
 
     @property
     def unit(self) -> str:
