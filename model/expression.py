@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from model.ops.base import (
 if TYPE_CHECKING:
     from model.run import Run
 
+MOST_NUMBERS = 2_000_000  # in one range: several in one expression must fit a small server
 MINUS = Constant("-1", -1.0)
 FUNCTIONS = {"exp": EXP, "log": LOG, "sqrt": SQRT}
 ELEMENTWISE: dict[str, Callable[[Floats], Floats]] = {"exp": np.exp, "log": np.log, "sqrt": np.sqrt}
@@ -81,6 +83,13 @@ def _binary(op: str, left: Floats, right: Floats, node: Binary) -> Floats:
 def reference(run: Run, address: Address) -> Ref:
     """An address as a column; slices stay sliced in the array that `run.numbers` gives."""
     checked = run.check(address)
+    sizes = zip(checked.index, run.shape(checked.site), strict=True)
+    count = prod(len(range(*i.indices(size))) for i, size in sizes if isinstance(i, slice))
+    if count > MOST_NUMBERS:
+        raise AddressError(
+            f"{address} is {count:,} numbers; an expression takes ranges of at most {MOST_NUMBERS:,}.",
+            "As in calc(max(logits[3,:])).",
+        )
     return Ref(checked.site, checked.index, checked.quantity)  # type: ignore[arg-type]
 
 

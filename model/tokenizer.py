@@ -90,12 +90,23 @@ class Tokenizer:
         except UnicodeDecodeError:
             return None
 
+    def readable(self, token: int) -> str | None:
+        """The token's text if every sign of it can be seen or drawn. None for the start token, an unused id, broken
+        UTF-8, control signs, invisible ones, and those that turn the writing direction of what follows.
+        """
+        if token == self.start_id or token not in self._bytes:
+            return None
+        text = self.text(token)
+        return text if text is not None and text.translate({9: None, 10: None}).isprintable() else None
+
     def show(self, token: int) -> str:
         """A plain-text form for terminals and titles: ⟨start⟩, text with visible white space, or ⟨E2 82⟩."""
         if token == self.start_id:
             return "⟨start⟩"
-        text = self.text(token)
-        if text is None or any(ord(c) < 32 and c not in "\n\t" for c in text):
+        if token not in self._bytes:
+            return f"⟨unused {token}⟩"
+        text = self.readable(token)
+        if text is None:
             return "⟨" + self.bytes(token).hex(" ").upper() + "⟩"
         return text.replace(" ", "␣").replace("\n", "⏎").replace("\t", "⇥")
 

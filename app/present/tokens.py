@@ -18,34 +18,22 @@ PLACEHOLDER = re.compile(r"\{([tv])(\d+)\}")
 
 def token_html(tokenizer: Tokenizer, token: int) -> Markup:
     """`<span class="tok">` with each space as a drawn one, ⏎ and ⇥ for line end and tab, ⟨E2 82⟩ for bytes."""
-    text = readable(tokenizer, token)
+    text = tokenizer.readable(token)
     if text is None:
         css = "tok" if token == tokenizer.start_id or token >= tokenizer.n_vocab else "tok bytes"
-        return Markup(f'<span class="{css}">{escape(token_text(tokenizer, token))}</span>')
+        return Markup(f'<span class="{css}">{escape(tokenizer.show(token))}</span>')
     shown = escape(text).replace(" ", SPACE).replace("\n", "⏎").replace("\t", "⇥")
     return Markup(f'<span class="tok">{shown}</span>')
 
 
 def token_text(tokenizer: Tokenizer, token: int) -> str:
-    """The same in plain text, for titles and labels. An id that the vocabulary does not use shows as its number."""
-    if token >= tokenizer.n_vocab:
-        return f"⟨unused {token}⟩"
-    if token == tokenizer.start_id:
-        return tokenizer.show(token)
-    text = readable(tokenizer, token)
-    if text is None:
-        return f"⟨{tokenizer.bytes(token).hex(' ').upper()}⟩"
-    return text.replace(" ", "␣").replace("\n", "⏎").replace("\t", "⇥")
+    """The same in plain text, for titles and labels."""
+    return tokenizer.show(token)
 
 
 def readable(tokenizer: Tokenizer, token: int) -> str | None:
-    """The token's text where every sign of it can be seen or is drawn; None for the start token and broken UTF-8,
-    and for control signs, invisible ones, and those that turn the writing direction of what follows.
-    """
-    if token == tokenizer.start_id or token >= tokenizer.n_vocab:
-        return None
-    text = tokenizer.text(token)
-    return text if text is not None and text.translate({9: None, 10: None}).isprintable() else None
+    """The token's text where every sign of it can be seen or is drawn, else None."""
+    return tokenizer.readable(token)
 
 
 def sentence_html(run: Run, plain: str) -> Markup:

@@ -11,10 +11,10 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from model.address import Address, parse
+from model.capture import parameter_views
 from model.checkpoints import hf_names
 from model.errors import AddressError
 from model.gpt2 import GPT2
-from model.capture import parameter_views
 from model.run import Run
 from tests.model.models import SHAPES, error_of, random_model
 from tests.model.test_explain import NAMES, check, covers, places, run_of

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from model.address import Address, Binary, Calc, Call, Negative, Node, Number
 from model.errors import AddressError
 from model.loading import load
+from tests.model.models import random_model
 
 RUN = load("toy").run("the cat sat")
 LOGITS, PROBS = RUN["logits"].astype(np.float64), RUN["probs"].astype(np.float64)
@@ -98,3 +99,9 @@ def test_dividing_by_zero_is_shown_not_hidden() -> None:
 def test_a_range_alone_is_not_one_number() -> None:
     with pytest.raises(AddressError, match="8 numbers"):
         RUN.explain("calc(exp(logits[0,:]))")
+
+
+def test_a_range_too_large_to_compute_is_refused() -> None:
+    run = random_model("gpt2").run("abc")
+    with pytest.raises(AddressError, match="38,597,376 numbers"):
+        run.values("calc(sum(W_E*W_E))")
