@@ -6,6 +6,16 @@
   const form = document.querySelector("#ask");
   if (!form) return;
 
+  let edited = false; // the text is no longer the one that is shown
+
+  const forget = () => {
+    for (const field of form.querySelectorAll("[name=pick], [name=step]")) field.remove();
+  };
+
+  const add = (name, value) => {
+    form.append(Object.assign(document.createElement("input"), { type: "hidden", name, value }));
+  };
+
   document.addEventListener("input", (event) => {
     const input = event.target;
     if (input.form !== form) return;
@@ -15,10 +25,13 @@
       const range = form.querySelector(`[data-pair="${input.name}"]`);
       if (range) range.value = input.value.replace(",", ".");
     }
-    if (input.name === "text") for (const pick of form.querySelectorAll("[name=pick]")) pick.remove();
+    if (input.name === "text") {
+      edited = true;
+      forget();
+    }
   });
 
-  /* The fields follow what is shown: fewer tokens after Stop, more after "Make the next", the tokens taken. */
+  /* The fields follow what is shown: fewer tokens after Stop, more after "Make the next", the tokens taken, the step looked at. */
   const follow = () => {
     const shown = document.querySelector("#shown");
     if (!shown) return;
@@ -27,13 +40,23 @@
       n.value = shown.dataset.n;
       form.querySelector('[data-pair="n"]').value = shown.dataset.n;
     }
-    for (const pick of form.querySelectorAll("[name=pick]")) pick.remove();
-    for (const value of shown.dataset.picks.split(" ").filter(Boolean)) {
-      const pick = document.createElement("input");
-      Object.assign(pick, { type: "hidden", name: "pick", value });
-      form.append(pick);
-    }
+    if (edited) return;
+    forget();
+    if (shown.dataset.step) add("step", shown.dataset.step);
+    for (const pick of shown.dataset.picks.split(" ").filter(Boolean)) add("pick", pick);
   };
+
+  /* Stop keeps what is there now, not what was there when its link was made. */
+  document.addEventListener("htmx:configRequest", (event) => {
+    if (event.detail.elt.id !== "stop") return;
+    const url = new URL(event.detail.path, location.href);
+    url.searchParams.set("n", document.querySelectorAll("#generation .made").length);
+    event.detail.path = url.pathname + url.search;
+  });
+
+  document.addEventListener("htmx:beforeRequest", (event) => {
+    if (event.detail.elt === form) edited = false;
+  });
 
   document.addEventListener("htmx:afterSettle", (event) => {
     if (event.detail.xhr && event.detail.xhr.status >= 400) return;

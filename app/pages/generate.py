@@ -11,7 +11,7 @@ from starlette.datastructures import QueryParams
 from starlette.responses import HTMLResponse, Response
 
 from app import errors
-from app.ask import Ask, asked, opening, written
+from app.ask import Ask, asked, opening, whole, written
 from app.generations import MOST_TOKENS, Generation
 from app.pages.explore import HEADERS
 from app.params import Held
@@ -24,8 +24,8 @@ from model.errors import ReaderError
 
 router = APIRouter(include_in_schema=False)
 
-FRAGMENT = "generation"
-ASKING_AGAIN = "go-on"  # the id of the link that asks for the tokens still missing
+FRAGMENT = "generation"  # all that the settings change
+GROWING = "coming"  # the place of the tokens still missing, which asks for them
 FRAGMENT_SECONDS = 0.25  # with HTMX, tokens appear as they are made
 
 
@@ -34,50 +34,58 @@ async def generate(request: Request, held: Held) -> Response:
     """The page, or the fragment that HTMX asks for."""
     query = request.query_params
     is_htmx = "HX-Request" in request.headers and "HX-History-Restore-Request" not in request.headers
-    part = is_htmx and request.headers.get("HX-Target") == FRAGMENT
+    part = request.headers.get("HX-Target", "") if is_htmx else ""
     seconds = held.settings.generate_seconds
+    headers: dict[str, str] = {}
     try:
-        ask = asked(held.models, query, query.getlist("pick"))
+        ask, have = asked(held.models, query, query.getlist("pick")), whole(query, "have", 0)
         generation = await held.generations.advance(
             ask.key(held.models), ask.n, min(seconds, FRAGMENT_SECONDS) if part else seconds
         )
-        html = await held.runs.in_thread(lambda: render(held, generation, ask, part))
+        if part == GROWING and generation.complete(ask.n):
+            part = FRAGMENT
+            headers = {"HX-Retarget": f"#{FRAGMENT}", "HX-Reswap": "outerHTML"}
+        elif part == FRAGMENT:
+            headers = {"HX-Push-Url": ask.url()}
+        html = await held.runs.in_thread(lambda: render(held, generation, ask, part, have))
     except (ReaderError, Busy) as error:
         fault = errors.fault_of(error)
         headers = {"Retry-After": "5"} if fault.status == 503 else {}
         if is_htmx:
             return errors.answer(request, fault, headers)
         return HTMLResponse(refused(held, fault, query), fault.status, HEADERS | headers)
-    pushed = {"HX-Push-Url": ask.url()} if part and request.headers.get("HX-Trigger") != ASKING_AGAIN else {}
-    return HTMLResponse(html, headers=HEADERS | pushed)
+    return HTMLResponse(html, headers=HEADERS | headers)
 
 
-def render(held: Services, generation: Generation, ask: Ask, part: bool) -> str:
-    """HTML of the fragment or of the page."""
+def render(held: Services, generation: Generation, ask: Ask, part: str, have: int) -> str:
+    """HTML of the page, of the fragment, or of what was made since the page had `have` tokens."""
     made = generation.made[: ask.n]
     step = looked_at(ask, len(made))
     model = generation.model
-    one = made[step].step if made else None
-    state = explored(model, ask.state, one) if one else ask.state
-    choice = choice_view(model, one.choice, Cells(state), token=one.token, first=ask.first) if one else None
     context = {
         "ask": ask,
         "state": ask.state,
         "model": model,
+        "text": text_view(generation, ask, step),
+        "step": step,
+        "cache": cache_view(model, [each.step for each in made]),
+    }
+    if part == GROWING:
+        return held.templates.render("parts/_generate_growing.html", have=have, growing=True, **context)
+    one = made[step].step if made else None
+    state = explored(model, ask.state, one) if one else ask.state
+    context |= {
         "models": held.models,
         "fields": fields(ask),
         "fault": None,
         "most": MOST_TOKENS,
         "n_listed": ROWS,
-        "text": text_view(generation, ask, step),
-        "step": step,
-        "one": one,
-        "choice": choice,
+        "have": 0,
+        "choice": choice_view(model, one.choice, Cells(state), token=one.token, first=ask.first) if one else None,
         "explored": state,
-        "cache": cache_view(model, [each.step for each in made]),
-        "fragment": part,
+        "fragment": part == FRAGMENT,
     }
-    return held.templates.render("parts/_generate.html" if part else "pages/generate.html", **context)
+    return held.templates.render("parts/_generate.html" if part == FRAGMENT else "pages/generate.html", **context)
 
 
 def looked_at(ask: Ask, n: int) -> int:

@@ -112,7 +112,7 @@ def chip(model: LanguageModel, one: Made, ask: Ask, looked_at: int, dropped: boo
     inner = f"{token_html(model.tokenizer, step.token)}<small>{brief_percent(one.prob)}</small>"
     shared = f'id="made-{step.index}" class="{kind}" aria-label="{escape(label, quote=True)}"{here}'
     if ask.is_long:
-        return Markup(f'<button form="look" name="step" value="{step.index}" {shared}>{inner}</button>')
+        return Markup(f'<button name="step" value="{step.index}" {shared}>{inner}</button>')
     return Markup(f'<a href="{escape(ask.look(step.index).url(), quote=True)}" {shared}>{inner}</a>')
 
 
