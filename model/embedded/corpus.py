@@ -24,7 +24,7 @@ from model.tokenizer import Tokenizer
 SHORT = 48  # length of a row of single sentences
 COPYING = 64  # length of a row of repeated tokens
 COPYING_STEPS = 4000  # for so many steps a quarter of the batches are such rows
-LATER_STEP = 5500  # from here on the sentences are more varied (the later shares of `sentences.KINDS`)
+PHASES = (5500, 10_900)  # steps from which the sentences have the later and the last shares of `sentences.KINDS`
 LOWER_CASE = 0.08  # share of stories and sentences given all in lower case, as readers type
 LATER_START = 0.3  # share of stories that begin at a later paragraph, so that the ends of long ones are read too
 
@@ -47,13 +47,13 @@ class Corpus:
     def ids(self, text: str) -> list[int]:
         return [self.tokenizer.start_id, *self.tokenizer.encode(text)]
 
-    def sentence(self, rng: random.Random, later: bool = False) -> list[int]:
-        text = sentence(rng, later)
+    def sentence(self, rng: random.Random, phase: int = 0) -> list[int]:
+        text = sentence(rng, phase)
         return self.ids(text.lower() if rng.random() < LOWER_CASE else text)
 
-    def passage(self, rng: random.Random, later: bool = False) -> list[int]:
+    def passage(self, rng: random.Random, phase: int = 0) -> list[int]:
         """Several generated sentences, one after the other."""
-        return self.ids(rng.choice((" ", "\n")).join(sentence(rng, later) for _ in range(rng.randint(2, 10))))
+        return self.ids(rng.choice((" ", "\n")).join(sentence(rng, phase) for _ in range(rng.randint(2, 10))))
 
     def story(self, rng: random.Random) -> list[int]:
         text = rng.choice(self.stories)
@@ -71,8 +71,8 @@ class Corpus:
         once = rng.choices(range(self.tokenizer.n_vocab), k=rng.randint(5, 80))
         return [self.tokenizer.start_id, *once, *once]
 
-    def long_document(self, rng: random.Random, later: bool = False) -> list[int]:
-        kinds = (self.story, partial(self.passage, later=later), self.repeated_words, self.repeated_tokens)
+    def long_document(self, rng: random.Random, phase: int = 0) -> list[int]:
+        kinds = (self.story, partial(self.passage, phase=phase), self.repeated_words, self.repeated_tokens)
         shares = (0.66 if self.stories else 0.0, 0.18, 0.09, 0.07)
         make: Make = rng.choices(kinds, shares)[0]
         return make(rng)
@@ -101,8 +101,8 @@ class Corpus:
         Every other step reads single sentences; the steps between read long rows, and half-long rows or, early on,
         copying: once a head has learned to copy, the relations that build on it come quickly.
         """
-        rng, later = random.Random(f"{seed}:{step}"), step >= LATER_STEP
-        sentence, long_document = partial(self.sentence, later=later), partial(self.long_document, later=later)
+        rng, phase = random.Random(f"{seed}:{step}"), sum(step >= start for start in PHASES)
+        sentence, long_document = partial(self.sentence, phase=phase), partial(self.long_document, phase=phase)
         if step % 2 == 0:
             return self.rows(rng, sentence, min(SHORT, n_ctx), tokens)
         if step % 4 == 1:

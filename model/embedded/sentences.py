@@ -152,11 +152,24 @@ JOINTS = (
 )  # fmt: skip
 
 
-def giving_varied(rng: random.Random) -> str:
+MORE_JOINTS = (
+    *JOINTS,
+    "At the {{P}}, {A} and {B} met. ", "In the {{P}}, {A} and {B} talked. ", "Behind the {{P}}, {A} and {B} played. ",
+    "By the {{P}}, {A} and {B} had lunch. ", "In front of the {{P}}, {A} and {B} stood and waited. ",
+    "{T}{A} and {B} {X} and ", "{T}{A} and {B} {X} and ",
+)  # fmt: skip
+
+
+def giving_widely(rng: random.Random) -> str:
+    """The same in more frames still."""
+    return giving_varied(rng, MORE_JOINTS)
+
+
+def giving_varied(rng: random.Random, joints: Sequence[str] = JOINTS) -> str:
     """Giver/receiver sentences in frames put together from parts, half of them over words that are no names."""
     first, second = rng.sample(NICKNAMES if rng.random() < 0.5 else w.NAMES, 2)
     giver, receiver = rng.choice(((first, second), (second, first)))
-    start = rng.choice(JOINTS).format(T=rng.choice(TIMES), A=first, B=second, X=rng.choice(ACTIONS))
+    start = rng.choice(joints).format(T=rng.choice(TIMES), A=first, B=second, X=rng.choice(ACTIONS))
     middle = rng.choice(MIDDLES) if start.endswith(". ") else ""
     noun = rng.choice(w.OBJECTS)
     text = f"{start.format(P=rng.choice(w.PLACES))}{middle}{giver} {rng.choice(VERBS)} {a(noun)} to"
@@ -166,11 +179,16 @@ def giving_varied(rng: random.Random) -> str:
     return f"{text} {receiver}{continuation(rng, g)}"
 
 
-def two_together(rng: random.Random) -> str:
+def two_held_out(rng: random.Random) -> str:
+    """Mostly people of the held-out names, nobody giving anything."""
+    return two_together(rng, 0.8, MORE_JOINTS)
+
+
+def two_together(rng: random.Random, held_out: float = 0.25, joints: Sequence[str] = JOINTS[:2]) -> str:
     """Two people of whom one is named again and then the other, nobody giving anything: all names, the held-out too."""
-    first, second = rng.sample(w.HELD_OUT_NAMES if rng.random() < 0.25 else w.ALL_NAMES, 2)
+    first, second = rng.sample(w.HELD_OUT_NAMES if rng.random() < held_out else w.ALL_NAMES, 2)
     one, other = rng.choice(((first, second), (second, first)))
-    start = rng.choice(JOINTS[:2]).format(T=rng.choice(TIMES), A=first, B=second, X=rng.choice(ACTIONS))
+    start = rng.choice(joints).format(T=rng.choice(TIMES), A=first, B=second, X=rng.choice(ACTIONS))
     x, y = rng.sample(w.ADJECTIVES, 2)
     return start.format(P=rng.choice(w.PLACES)) + rng.choice(
         (
@@ -425,17 +443,20 @@ def fact(rng: random.Random) -> str:
     return sat if rng.random() < 0.7 else sat.lower()
 
 
-# Each kind of sentence with its share of the generated documents: at first, and once the relations have been picked up,
-# when variety matters more.
-KINDS: tuple[tuple[Callable[[random.Random], str], float, float], ...] = (
-    (giving, 0.32, 0.11), (giving_varied, 0, 0.17), (giving_three, 0.03, 0.03), (two_together, 0, 0.11),
-    (agreeing, 0.13, 0.13), (bracketing, 0.12, 0.08), (quoting, 0.04, 0.03), (repeating, 0.10, 0.07),
-    (plain, 0.15, 0.10), (number, 0, 0.08), (counting, 0.06, 0.04), (fact, 0.05, 0.05),
+# Each kind of sentence with its share of the generated documents in the three phases of the training: at first the
+# relations plainly, then more varied, at last with practice in telling the words apart that are rare in the first two.
+KINDS: tuple[tuple[Callable[[random.Random], str], float, float, float], ...] = (
+    (giving, 0.32, 0.11, 0.09), (giving_varied, 0, 0.17, 0), (giving_widely, 0, 0, 0.19),
+    (giving_three, 0.03, 0.03, 0.02),
+    (two_together, 0, 0.11, 0.07), (two_held_out, 0, 0, 0.18), (agreeing, 0.13, 0.13, 0.10),
+    (bracketing, 0.12, 0.08, 0.05), (quoting, 0.04, 0.03, 0.03), (repeating, 0.10, 0.07, 0.05),
+    (plain, 0.15, 0.10, 0.08), (number, 0, 0.08, 0.05), (counting, 0.06, 0.04, 0.04), (fact, 0.05, 0.05, 0.05),
 )  # fmt: skip
 
 
-def sentence(rng: random.Random, later: bool = False) -> str:
-    """One generated text of a random kind; `later` picks the later shares."""
-    makers, at_first, later_on = zip(*KINDS, strict=True)
-    make: Callable[[random.Random], str] = rng.choices(makers, later_on if later else at_first)[0]
+def sentence(rng: random.Random, phase: int = 0) -> str:
+    """One generated text of a random kind, with the shares of phase 0, 1 or 2."""
+    makers = [kind[0] for kind in KINDS]
+    shares = [(at_first, later, at_last)[phase] for _, at_first, later, at_last in KINDS]
+    make: Callable[[random.Random], str] = rng.choices(makers, shares)[0]
     return make(rng)

@@ -25,11 +25,13 @@ from model.embedded.sentences import (
     giving,
     giving_three,
     giving_varied,
+    giving_widely,
     number,
     plain,
     quoting,
     repeated,
     sentence,
+    two_held_out,
     two_together,
 )
 from model.embedded.stories import (
@@ -86,7 +88,7 @@ def test_held_out_words_and_frames_never_stand_in_a_giver_receiver_sentence() ->
     rng = random.Random(5)
     banned = {*w.HELD_OUT_NAMES, *w.HELD_OUT_OBJECTS}
     frames = [re.compile(re.sub(r"\{.\}", r"\\w+", opening)) for opening in HELD_OUT_OPENINGS]
-    for make in (giving, giving_varied, giving_three):
+    for make in (giving, giving_varied, giving_widely, giving_three):
         for _ in range(3000):
             text = make(rng)
             assert not banned & set(re.findall(r"\w+", text))
@@ -95,7 +97,7 @@ def test_held_out_words_and_frames_never_stand_in_a_giver_receiver_sentence() ->
 
 def test_sentences_that_hold_held_out_names_give_nothing() -> None:
     rng = random.Random(5)
-    for make in (plain, two_together, quoting, number):
+    for make in (plain, two_together, two_held_out, quoting, number):
         for _ in range(3000):
             assert not set(VERBS) & set(make(rng).split())
 
@@ -179,7 +181,7 @@ def test_a_repeated_sequence_repeats() -> None:
 
 
 def test_every_kind_of_sentence_is_made() -> None:
-    for shares in (1, 2):
+    for shares in (1, 2, 3):
         assert sum(kind[shares] for kind in KINDS) == pytest.approx(1)
     rng = random.Random(2)
     for make, *_ in KINDS:
