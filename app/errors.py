@@ -23,7 +23,7 @@ from model.errors import CheckpointError, ReaderError, TargetError
 
 log = logging.getLogger(__name__)
 
-UNKNOWN = {"unknown_model", "unknown_site"}
+UNKNOWN = {"unknown_model", "unknown_site", "unknown_job"}
 
 TITLES = {
     "at": "That address names nothing here",
@@ -34,6 +34,9 @@ TITLES = {
     "steps": "That many steps cannot be taken",
     "set": "That number cannot be set",
 }
+
+# Pages whose form is shown again, with what the reader put in.
+FORMS = {"/explore": "parts/_ask.html", "/whatif": "parts/_ask.html", "/learn": "parts/_learn_form.html"}
 
 # A correct value of each parameter that can be malformed.
 EXAMPLES = {
@@ -48,6 +51,8 @@ EXAMPLES = {
     "eta": "A learning rate is a number from 0 up, as in eta=0.01; left out, it is measured.",
     "steps": "Write a whole number from 1 to 50, as in steps=10.",
     "optimizer": "Write optimizer=sgd or optimizer=adamw.",
+    "nudge": "Write how far to move the number, above 0 and up to 1000, as in nudge=0.1.",
+    "after": "Write a whole number of steps from 1 to 50, as in after=3.",
     "set": "Write a place and a number, as in set=blocks.1.attn.z[:,2,:]=0; up to 16 of them.",
 }
 
@@ -88,7 +93,8 @@ def fault_of(error: Exception) -> Fault:
     if isinstance(error, Busy):
         return Fault(503, "busy", str(error) or "Many runs are waiting already.", "Try again in a few seconds.")
     if isinstance(error, HTTPException):
-        messages = {404: "Nothing lies at this address.", 405: "This address only answers GET."}
+        methods = ", ".join(sorted((error.headers or {}).get("Allow", "GET").split(", ")))
+        messages = {404: "Nothing lies at this address.", 405: f"This address only answers {methods}."}
         return Fault(error.status_code, f"http_{error.status_code}", messages.get(error.status_code, str(error.detail)))
     return Fault(500, "internal", "The fault is in this program, not in what you asked; it has been logged.")
 
@@ -103,6 +109,7 @@ def _malformed(error: Mapping[str, Any]) -> Fault:
         "int_parsing_size": "is too large",
         "bool_parsing": f"is “{given}”, but must be 0 or 1",
         "greater_than_equal": f"is {given}, but may not be less than {str(limits.get('ge')).removesuffix('.0')}",
+        "greater_than": f"is {given}, but must be more than {str(limits.get('gt')).removesuffix('.0')}",
         "less_than_equal": f"is {given}, but may not be more than {str(limits.get('le')).removesuffix('.0')}",
         "literal_error": f"is “{given}”, but must be {limits.get('expected')}",
         "string_too_long": f"is longer than {limits.get('max_length')} characters",
@@ -138,7 +145,12 @@ def answer(request: Request, fault: Fault, headers: dict[str, str]) -> Response:
     kept = kept_state(held, request.query_params)
     if fault.code == "bad_target":
         fault = replace(fault, offers=(*with_space(held, kept), *fault.offers))
-    context = {"fault": fault, "state": kept, "models": held.models, "asks": request.url.path == "/explore"}
+    path = request.url.path if request.url.path in FORMS else ""
+    given = {name: request.query_params.get(name, "") for name in ("target", "eta", "optimizer", "steps")}
+    context = {
+        "fault": fault, "state": kept, "models": held.models, "path": path, "form": FORMS.get(path, ""),
+        "fields": given | {"text": kept.text, "steps": given["steps"] or str(kept.steps)},
+    }  # fmt: skip
     if request.headers.get("HX-Request") and not request.headers.get("HX-History-Restore-Request"):
         headers |= {"HX-Retarget": "#notice", "HX-Reswap": "innerHTML", "HX-Reselect": "#fault", "HX-Push-Url": "false"}
         html = held.templates.render("parts/_error.html", **context)

@@ -11,12 +11,12 @@ from fastapi.openapi.utils import get_openapi
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import PlainTextResponse, Response
 
-from app import api, api_generate
+from app import api, api_generate, api_jobs
 from app.errors import add_handlers
 from app.generations import Generations
 from app.jobs import JobStore
 from app.models import ModelStore
-from app.pages import about, embed, explore, generate, home, learn, lessons
+from app.pages import about, embed, explore, generate, home, learn, lessons, whatif
 from app.process import tune
 from app.runs import RunStore
 from app.security import SecurityHeaders
@@ -58,7 +58,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=6)
     app.add_middleware(SecurityHeaders)
     add_handlers(app)
-    for pages in (home, explore, lessons, generate, learn, embed, about, api, api_generate):
+    for pages in (home, explore, lessons, generate, learn, whatif, embed, about, api, api_generate, api_jobs):
         app.include_router(pages.router)
     app.add_api_route("/healthz", healthy, methods=["GET", "HEAD"], include_in_schema=False)
     app.mount("/static/htmx", VersionedFiles(packages=[HTMX]), name="htmx")

@@ -30,6 +30,8 @@ class State:
 
     `eta` and `optimizer` say how learning steps are taken (None: an η measured on the run), `steps` how many a page
     of learning shows. `changes` are numbers set by the reader, each `site[index]=value`: with them it is another run.
+
+    `nudge` asks beside a slope for finite differences: how far to move the number, besides the usual distances.
     """
 
     model: str = ""
@@ -46,23 +48,28 @@ class State:
     optimizer: Literal["sgd", "adamw"] = "sgd"
     steps: int = DEFAULT_STEPS
     changes: tuple[str, ...] = ()
+    nudge: float | None = None
 
     # -- where a click leads
 
     def select(self, at: str) -> State:
         """Another number, freshly chosen: a new trail begins."""
-        return replace(self, at=at, trail=(), offset=0, row=None, col=None)
+        return replace(self, at=at, trail=(), offset=0, row=None, col=None, nudge=None)
 
     def follow(self, at: str) -> State:
         """Onward from the selected number: it joins the trail. Going back to one on the trail shortens it."""
         if at in self.trail:
             return self.back(self.trail.index(at))
         trail = (*self.trail, self.at)[-MAX_TRAIL:] if self.at else self.trail
-        return replace(self, at=at, trail=trail, offset=0, row=None, col=None)
+        return replace(self, at=at, trail=trail, offset=0, row=None, col=None, nudge=None)
 
     def back(self, n: int) -> State:
         """To the n-th address of the trail."""
-        return replace(self, at=self.trail[n], trail=self.trail[:n], offset=0, row=None, col=None)
+        return replace(self, at=self.trail[n], trail=self.trail[:n], offset=0, row=None, col=None, nudge=None)
+
+    def turn(self, at: str) -> State:
+        """Another quantity at the same place: the trail stays."""
+        return replace(self, at=at, offset=0, nudge=None)
 
     def window(self, row: int, col: int) -> State:
         """The same selection, other values in view."""
@@ -74,7 +81,7 @@ class State:
 
     def aim(self, target: str) -> State:
         """The same text with another target, looked at afresh."""
-        return replace(self, target=target, at="", trail=(), offset=0, row=None, col=None)
+        return replace(self, target=target, at="", trail=(), offset=0, row=None, col=None, nudge=None)
 
     def change(self, *changes: str) -> State:
         """The run with just these numbers set (none: as it was). The place looked at stays."""
@@ -92,14 +99,19 @@ class State:
         pairs = [("model", self.model), ("text", self.text), ("target", self.target)]
         kept = [(k, v) for k, v in pairs if v or (k == "text")]
         kept += [] if self.bos else [("bos", "0")]
-        return kept + self.rate_query + [("set", change) for change in self.changes]
+        return kept + self.rate_query + self.set_query
+
+    @property
+    def set_query(self) -> list[tuple[str, str]]:
+        """The numbers set."""
+        return [("set", change) for change in self.changes]
 
     @property
     def rate_query(self) -> list[tuple[str, str]]:
         """How learning steps are taken, where not in the usual way."""
         pairs: list[tuple[str, str]] = []
         if self.eta is not None:
-            pairs.append(("eta", f"{self.eta:.17g}" if float(f"{self.eta:g}") != self.eta else f"{self.eta:g}"))
+            pairs.append(("eta", written(self.eta)))
         if self.optimizer != "sgd":
             pairs.append(("optimizer", self.optimizer))
         if self.steps != DEFAULT_STEPS:
@@ -118,6 +130,8 @@ class State:
             view.append(("order", self.order))
         if self.offset:
             view.append(("offset", str(self.offset)))
+        if self.nudge is not None:
+            view.append(("nudge", written(self.nudge)))
         if self.trail:
             view.append(("trail", "~".join(self.trail)))
         return view
@@ -134,6 +148,11 @@ class State:
         """The JSON twin, with the address where it takes one."""
         at = [("at", self.at)] if self.at and what != "run" else []
         return f"/api/v1/{what}?{urlencode([*self.run_query, *at, *extra.items()], safe=SAFE, quote_via=quote)}"
+
+
+def written(x: float) -> str:
+    """A number in a URL or a field: all digits that it needs, no more where six do."""
+    return f"{x:g}" if float(f"{x:g}") == x else f"{x:.17g}"
 
 
 class Cells:

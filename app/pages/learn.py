@@ -13,7 +13,7 @@ from app.jobs import Job
 from app.learned import work
 from app.pages.explore import HEADERS, target_field
 from app.params import Held, PageState
-from app.present.learn_weights import weights_view
+from app.present.learn_weights import chosen, weights_view
 from app.present.learning import learn_view
 from app.present.sentence import sentence_view, writable
 from app.present.slopes import slopes_view
@@ -68,6 +68,7 @@ def render(held: Services, run: Run, asked: State, job: Job | None, is_part: boo
     state = asked.change()
     if job and job.error:
         raise job.error
+    chosen(run, state.at)  # an address that names nothing is told before any work
     context = {"state": state, "run": run, "model": run.model, "models": held.models, "job": job, "go": go}
     context["poll"] = state.url("/learn") + ("&go=1" if go else "")
     if job and job.result:

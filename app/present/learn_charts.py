@@ -57,7 +57,7 @@ def along_slope(
         if not math.isfinite(loss):
             continue
         dot = f'<circle class="dot" cx="{x(eta):.1f}" cy="{y(loss):.1f}" r="2.5"/>'
-        if eta > 0:
+        if eta > 0 and link(eta):
             says = f"η {numbers.full(eta, 3)}: loss {brief(loss)}"
             reach = f'<circle class="reach" cx="{x(eta):.1f}" cy="{y(loss):.1f}" r="7"/>'
             to = f'href="{escape(link(eta))}" tabindex="-1" aria-label="{says}"'

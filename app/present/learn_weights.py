@@ -15,11 +15,9 @@ from app.present.why_numbers import exact
 from app.urls import Cells, State
 from model import Run
 from model.address import Address, Index, parse
-from model.errors import AddressError
 
 MOVERS = 10
 CHUNK = 1 << 20  # numbers of a slope held at once
-EXAMPLE = "As in blocks.0.mlp.W_in[5,77], or a whole matrix as in blocks.0.mlp.W_in."
 
 
 @dataclass(frozen=True)
@@ -54,6 +52,7 @@ def weights_view(run: Run, state: State) -> WeightsView:
     top = steepest(run, asked.site)
     here = asked if asked.index and asked.is_single else top[0]
     cells = Cells(state)
+    cells.as_buttons = True
     return WeightsView(
         at=str(here),
         site=here.site,
@@ -67,10 +66,14 @@ def weights_view(run: Run, state: State) -> WeightsView:
 
 
 def chosen(run: Run, at: str) -> Address:
-    """The parameter's address. Raises AddressError for anything else."""
-    address = parse(at or f"blocks.{run.model.config.n_layer - 1}.mlp.W_out")
-    if not isinstance(address, Address) or address.quantity or not run.model.graph[address.site].is_parameter:
-        raise AddressError(f"{at} is no weight: only weights learn.", EXAMPLE)
+    """The parameter's address; where `at` is of another kind, the one shown by default. Raises AddressError."""
+    usual = Address(f"blocks.{run.model.config.n_layer - 1}.mlp.W_out")
+    address = parse(at) if at else usual
+    if not isinstance(address, Address):
+        address = usual
+    address = replace(address, quantity="")
+    if not run.model.graph[address.site].is_parameter:
+        address = usual
     if address.site == "W_U":
         address = Address("W_E", address.index[::-1])
     return run.check(address) if address.index else address
@@ -104,9 +107,8 @@ def _chunks(shape: tuple[int, ...]) -> Iterator[tuple[int, tuple[Index, ...]]]:
 
 
 def _row(run: Run, state: State, cells: Cells, at: Address, here: Address) -> WeightRow:
-    url = replace(state, at=str(at)).url("/learn") + "#weights"
-    place = Markup('<a class="num" href="{}"{}><code>[{}]</code></a>').format(
-        url, Markup(' aria-current="true"') if at == here else "", ",".join(map(str, at.index))
+    place = Markup('<button form="to-weight" name="at" value="{}" class="num"{}><code>[{}]</code></button>').format(
+        at, Markup(' aria-current="true"') if at == here else "", ",".join(map(str, at.index))
     )
 
     def number(quantity: str) -> Markup:

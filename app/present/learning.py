@@ -18,6 +18,7 @@ from model import Run
 from model.address import MAX_LENGTH, MAX_SIGNS
 
 MOST_LINES = 5
+ALL_STEPS = 20  # up to so many steps the table lists every one; beyond, later ones by fives
 PATH = "/learn"
 LINES = ("line-2", "line-3", "line-4", "line-5", "line-5")
 
@@ -98,13 +99,18 @@ class Show:
     def __init__(self, run: Run, state: State, learned: Learned) -> None:
         self.run, self.state, self.learned = run, state, learned
         self.cells, self.last, self.k = Cells(state), run.n_pos - 1, learned.steps
+        self.is_long = self.cells.as_buttons
+        self.short = Cells(state)  # where there are many numbers, or their addresses are long
+        self.short.as_buttons = True
 
     def loss(self, j: int, *, live: bool = False) -> Markup:
-        return self.cells.number(after("loss", j), exact(self.learned.losses[j]), css="num live" if live else "num")
+        cells = self.cells if live else self.short
+        return cells.number(after("loss", j), exact(self.learned.losses[j]), css="num live" if live else "num")
 
     def probability(self, token: int, p: float, j: int, *, live: bool = False) -> Markup:
         at = after(f"probs[{self.last},{token}]", j)
-        return self.cells.number(at, numbers.percent(p), css="num live" if live else "num")
+        cells = self.cells if live else self.short
+        return cells.number(at, numbers.percent(p), css="num live" if live else "num")
 
     def token(self, token: int) -> Markup:
         return token_html(self.run.model.tokenizer, token)
@@ -196,7 +202,7 @@ def _curve(show: Show) -> tuple[Markup, tuple[Markup, ...]]:
     chosen = learned.rate.eta if is_sgd else None
 
     def link(eta: float) -> str:
-        return replace(state, at="", eta=eta, optimizer="sgd").url(PATH)
+        return "" if show.is_long else _stepping(state, eta).url(PATH)
 
     picture = along_slope(
         learned.etas,
@@ -259,16 +265,15 @@ def _points(show: Show) -> list[Point]:
     found = []
     for eta, loss in zip(learned.etas, learned.curve, strict=True):
         text = exact(loss)
-        if eta < 0:
-            number = Markup('<span class="muted">{}</span>').format(text)
-        elif eta == 0:
+        choose, number = Markup(numbers.full(eta, 4)), Markup('<span class="muted">{}</span>').format(text)
+        if eta == 0:
             number = show.cells.number("loss", text)
-        else:
-            number = Cells(_stepping(show.state, eta)).number("loss.step(1)", text)
-        choose = Markup(numbers.full(eta, 4))
-        if eta > 0:
-            url = replace(show.state, at="", eta=eta, optimizer="sgd").url(PATH)
-            choose = Markup('<a class="num" href="{}">{}</a>').format(url, choose)
+        elif eta > 0:
+            choose = Markup('<button form="try" name="eta" value="{}" class="num">{}</button>').format(
+                repr(eta), choose
+            )
+            if not show.is_long:
+                number = Cells(_stepping(show.state, eta)).number("loss.step(1)", text)
         found.append(Point(choose, number, learned.rate.optimizer == "sgd" and eta == learned.rate.eta))
     return found
 
@@ -305,10 +310,12 @@ def _rows(show: Show) -> list[StepRow]:
     learned = show.learned
     found = []
     for j, (loss, row) in enumerate(zip(learned.losses, learned.probabilities, strict=True)):
+        if show.k > ALL_STEPS and not (j <= ALL_STEPS // 2 or j % 5 == 0 or j == show.k):
+            continue
         change = Markup("")
         if j:
             at = difference(after("loss", j), after("loss", j - 1))
-            change = show.cells.number(at, signed(loss - learned.losses[j - 1]))
+            change = show.short.number(at, signed(loss - learned.losses[j - 1]))
         probabilities = (show.probability(token, p, j) for token, p in zip(learned.tokens, row, strict=True))
         found.append(StepRow(j, show.loss(j), change, tuple(probabilities)))
     return found
@@ -340,14 +347,14 @@ def _shares(show: Show) -> tuple[list[ShareRow], Markup]:
                 token=show.token(c.token),
                 before=show.probability(c.token, c.before, 0),
                 after=show.probability(c.token, c.after, k),
-                change=show.cells.number(difference(after(at, k), at), points(c.after - c.before)),
+                change=show.short.number(difference(after(at, k), at), points(c.after - c.before)),
                 bar=charts.signed_bar(c.after - c.before, most),
                 is_target=not show.run.is_sequence and c.token == show.run.target,
             )
         )
     rest = -sum(c.after - c.before for c in learned.changes)
     terms = "".join(f"+probs[{show.last},{c.token}]-probs[{show.last},{c.token}].step({k})" for c in learned.changes)
-    return rows, show.cells.number(f"calc(0{terms})", points(rest))
+    return rows, show.short.number(f"calc(0{terms})", points(rest))
 
 
 def _shares_say(show: Show) -> Markup:
@@ -395,8 +402,8 @@ def _moved(show: Show) -> tuple[tuple[MovedRow, ...], Markup, Markup]:
                     block if n == 0 else "",
                     key[1],
                     axis.bars(one, every) if show.k > 1 else axis.bars(one),
-                    show.cells.number(_length_of(groups[key], 1), numbers.value(one)),
-                    show.cells.number(_length_of(groups[key], show.k), numbers.value(every)),
+                    show.short.number(_length_of(groups[key], 1), numbers.value(one)),
+                    show.short.number(_length_of(groups[key], show.k), numbers.value(every)),
                 )
             )
     return tuple(rows), axis.head(), _moved_says(order, sizes)

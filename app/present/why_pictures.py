@@ -117,7 +117,7 @@ Picture = TokenRow | Drawing | NormSteps | Parts | TokenCard
 
 def picture(run: Run, e: Explanation, op: Op, at: tuple[int, ...], links: Links) -> Picture | None:
     """The picture for the number at `at`, or None where the terms say it all."""
-    if not math.isfinite(e.value):
+    if not math.isfinite(e.value) or e.combine == "given":
         return None
     if isinstance(op, Weights):
         return _weights(run, op, at, links)
