@@ -53,7 +53,7 @@
   };
 
   const stepNumber = (by) => {
-    const numbers = all(".prose .num").filter((n) => n.offsetParent !== null);
+    const numbers = all(".prose .num").filter((n) => n.checkVisibility());
     let at = numbers.indexOf(document.activeElement);
     if (at < 0) {
       const below = numbers.findIndex((n) => n.getBoundingClientRect().top > 0);
@@ -143,7 +143,7 @@
       const its = new URL(number.href, location.href);
       if (its.searchParams.get("at") === at && runOf(its) === runOf(url)) number.classList.add("on");
     }
-    const parents = new Set(all("#why .num[href], #why a[href*='at=']").map((link) => new URL(link.href, location.href).searchParams.get("at")));
+    const parents = new Set(all("#why a[href*='at=']").filter((link) => !link.closest(".ends, .trail, .links, .tabs")).map((link) => new URL(link.href, location.href).searchParams.get("at")));
     for (const number of all(".prose .from")) number.classList.remove("from");
     for (const number of all(".prose .all a.num")) {
       const its = new URL(number.href, location.href);

@@ -84,7 +84,7 @@ class Numbers:
 
     def __init__(self, run: Run, state: State, *, path: str = EXPLORE, keep: Iterable[tuple[str, str]] = (),
                  form: str = "go") -> None:  # fmt: skip
-        self.run, self.state, self.form = run, state, form
+        self.run, self.state, self.path, self.form = run, state, path, form
         self._cells = Cells(state, path, keep)
 
     def value(self, at: str) -> float:
@@ -155,7 +155,10 @@ class Scene:
 
 @dataclass(frozen=True)
 class Part:
-    """One live part. `home` is the lesson and section where it stands; `rem` the height kept free while it loads."""
+    """One live part. `home` is the lesson and section where it stands; `rem` the height kept free while it loads.
+
+    `run` is what it looks at where neither a model nor a text is asked for, if that is not the default run.
+    """
 
     name: str
     title: str
@@ -164,6 +167,7 @@ class Part:
     home: str
     about: str
     rem: int = 24
+    run: State | None = None
 
     @property
     def template(self) -> str:

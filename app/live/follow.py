@@ -158,6 +158,6 @@ def column_name(run: Run, axis: str, n: int) -> str:
 
 
 PART = Part(
-    "follow", "Every number of one block", Settings, view, home="transformer#follow", rem=200,
+    "follow", "Every number of one block", Settings, view, home="transformer#follow", rem=200, run=TOY,
     about="All the numbers of a block small enough for one page, every one of them clickable.",
 )  # fmt: skip

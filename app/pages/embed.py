@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fastapi import APIRouter, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
@@ -30,6 +32,8 @@ async def embed(request: Request, name: str, state: PageState, held: Held) -> Re
     if part is None:
         raise HTTPException(404)
     settings = settings_of(part, request.query_params)
+    if part.run and not {"model", "text"} & set(request.query_params):
+        state = replace(part.run, at=state.at)
     asked = "HX-Request" in request.headers and "HX-History-Restore-Request" not in request.headers
     wants = request.headers.get("HX-Target", "part") if asked else ""
     origin = str(request.base_url).rstrip("/")

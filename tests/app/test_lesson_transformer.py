@@ -224,7 +224,10 @@ def test_ten_sections_in_order_and_a_glossary(page: BeautifulSoup) -> None:
     titles = [h2.get_text(" ", strip=True) for h2 in page.select("article > section > h2")]
     assert [title[:2].strip() for title in titles[:10]] == [str(n) for n in range(1, 11)]
     assert titles[10] == "Symbols"
-    assert all(tr.select_one("math") and tr.select("td")[1].get_text() for tr in page.select(".glossary tbody tr"))
+    assert all(
+        tr.select_one("math") and tr.select_one("th").get_text() and tr.select("td")[1].get_text()
+        for tr in page.select(".glossary tbody tr")
+    )
 
 
 def test_ids_are_unique_and_every_heading_can_be_linked(page: BeautifulSoup) -> None:
