@@ -161,6 +161,11 @@
     aside.classList.toggle("open", sheet);
     close.hidden = !sheet;
     aside.scrollTop = 0;
+    requestAnimationFrame(() => { aside.scrollTop = 0; });
+    const chosen = sheet && one(".prose .num.on");
+    if (chosen && chosen.getBoundingClientRect().bottom > window.innerHeight * 0.28) {
+      window.scrollBy(0, chosen.getBoundingClientRect().top - window.innerHeight * 0.14); // above the sheet
+    }
     aside.setAttribute("tabindex", "-1");
   };
 

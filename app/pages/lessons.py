@@ -87,8 +87,13 @@ def render(held: Services, lesson: Lesson, run: Run, state: State, *, everything
 
 
 def minutes(article: str) -> int:
-    """How long it takes to read the words of the page."""
-    words = re.sub(r"<(math|svg|table|form|pre)\b.*?</\1>|<[^>]*>", " ", article, flags=re.DOTALL).split()
+    """How long it takes to read the prose; playing is extra."""
+    words = re.sub(
+        r'<section class="live-part.*?</section>|<(math|svg|table|form|pre)\b.*?</\1>|<[^>]*>',
+        " ",
+        article,
+        flags=re.DOTALL,
+    ).split()
     return max(1, round(len(words) / WORDS_A_MINUTE))
 
 
