@@ -27,6 +27,7 @@ router = APIRouter(include_in_schema=False)
 FRAGMENT = "generation"  # all that the settings change
 GROWING = "coming"  # the place of the tokens still missing, which asks for them
 FRAGMENT_SECONDS = 0.25  # with HTMX, tokens appear as they are made
+LONG_HERE = 220  # characters of the link to a run, from which on numbers are buttons
 
 
 @router.api_route("/generate", methods=["GET", "HEAD"])
@@ -74,6 +75,8 @@ def render(held: Services, generation: Generation, ask: Ask, part: str, have: in
         return held.templates.render("parts/_generate_growing.html", have=have, growing=True, **context)
     one = made[step].step if made else None
     state = explored(model, ask.state, one) if one else ask.state
+    cells = Cells(state)
+    cells.as_buttons |= len(state.url()) > LONG_HERE  # a choice has a hundred links, each with a long address
     context |= {
         "models": held.models,
         "fields": fields(ask),
@@ -81,7 +84,7 @@ def render(held: Services, generation: Generation, ask: Ask, part: str, have: in
         "most": MOST_TOKENS,
         "n_listed": ROWS,
         "have": 0,
-        "choice": choice_view(model, one.choice, Cells(state), token=one.token, first=ask.first) if one else None,
+        "choice": choice_view(model, one.choice, cells, token=one.token, first=ask.first) if one else None,
         "explored": state,
         "fragment": part == FRAGMENT,
     }

@@ -18,7 +18,7 @@ from model import LanguageModel
 from model.choice_address import ChoiceAddress
 from model.sample import Candidate, Choice, Settings
 
-ROWS = 16
+ROWS = 12
 SMALLEST = 0.004  # stretches of the line under this share are drawn as one
 COLUMNS = ("prob", "tempered", "after_k", "odds")
 

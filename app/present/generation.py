@@ -25,7 +25,7 @@ from model import LanguageModel
 from model.generate import Step
 
 TINT = Scale(1.0, 1.0)
-SHOWN = 200  # tokens of a long text that was given; those before are counted
+SHOWN = 120  # tokens of a long text that was given; those before are counted
 
 
 # -- the text
