@@ -129,9 +129,21 @@
   document.addEventListener("pointermove", (event) => { if (grip) drag(event); });
   document.addEventListener("pointerup", (event) => { if (grip) { drag(event); grip = null; } });
 
+  /* ---- links inside drawings, which HTMX leaves alone: a number opens beside, all else changes its own part ---- */
+
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest(".live-part svg a[href]");
+    if (!link || event.button || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    const url = link.getAttribute("href");
+    const isNumber = new URL(url, location.href).searchParams.has("at");
+    htmx.ajax("GET", url, { target: isNumber ? "#why" : `#${link.closest(".live-part").id}`, swap: "outerHTML" });
+  });
+
   /* ---- the answer: where it is, what it is about, how to close it ---- */
 
-  const runOf = (url) => ["model", "text", "target", "bos"].map((name) => url.searchParams.get(name) || "").join("\n");
+  const RUN = ["model", "text", "target", "bos", "eta", "optimizer", "steps", "set"];
+  const runOf = (url) => RUN.map((name) => url.searchParams.get(name) || "").join("\n");
 
   const opened = (path) => {
     const url = new URL(path, location.href);
@@ -151,7 +163,7 @@
     }
     const here = new URL(location.href);
     const own = new URLSearchParams(new FormData(one("#go") || one("form[id^=go-]")));
-    const same = ["model", "text", "target", "bos"].every((name) => (url.searchParams.get(name) || "") === (own.get(name) || ""));
+    const same = RUN.every((name) => (url.searchParams.get(name) || "") === (own.get(name) || ""));
     if (same && at) {
       for (const [name, value] of own) here.searchParams.set(name, value);
       here.searchParams.set("at", at);

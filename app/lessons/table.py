@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.lessons import transformer
+from app.lessons import math, transformer
 from app.lessons.base import Lesson
 
-LESSONS: tuple[Lesson, ...] = (transformer.LESSON,)
+LESSONS: tuple[Lesson, ...] = (transformer.LESSON, math.LESSON)

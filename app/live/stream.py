@@ -50,7 +50,7 @@ class View:
 def view(scene: Scene, s: Settings) -> View:
     t, _ = place_of(scene, 0, s.t)
     run, layers = scene.run, range(scene.model.config.n_layer)
-    alone = slopes_without_adding(run)
+    alone = slopes_without_adding(run)[:-1]
     sites = [(f"blocks.{b}.resid_pre", f"blocks.{b}.attn_out", f"blocks.{b}.mlp_out") for b in layers]
     measured = [[float(run.tensor(site)[t].norm()) for site in three] for three in sites]
     leaves = f"blocks.{layers[-1]}.resid_post"
@@ -75,7 +75,9 @@ def length(row: str) -> str:
 
 
 def slopes_without_adding(run: Run) -> list[float]:
-    """‖∂loss/∂x‖ before each block of the same weights with both additions left out: x = attention(…), x = mlp(…)."""
+    """‖∂loss/∂x‖ before each block and after the last of the same weights with both additions left out:
+    x = attention(…), x = mlp(…).
+    """
     net = run.model.net
     with torch.enable_grad():
         x = (net.W_E[run.token_tensor] + net.W_pos[: run.n_pos])[None].detach().requires_grad_()
@@ -84,6 +86,7 @@ def slopes_without_adding(run: Run) -> list[float]:
             before.append(x)
             x = block.attn(block.ln1(x))
             x = block.mlp(block.ln2(x))
+        before.append(x)
         chances = (net.ln_final(x) @ net.W_E.T)[0].log_softmax(-1)
         loss = -torch.stack([chances[t, run.next_token(t)] for t in run.scored]).mean()
         return [float(slope.norm()) for slope in torch.autograd.grad(loss, before)]

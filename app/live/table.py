@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from app.live import lesson1
+from app.live import lesson1, lesson2
 from app.live.base import Part
 
-LISTS = (lesson1.PARTS,)
+LISTS = (lesson1.PARTS, lesson2.PARTS)
 
 PARTS: dict[str, Part] = {part.name: part for parts in LISTS for part in parts}

@@ -51,5 +51,5 @@ def render(held: Services, part: Part, run: Run, state: State, settings: Setting
     html = part_html(held, part, run, state, settings, alone=not wants)
     if wants:
         return html
-    here = Here(part, State(state.model, state.text, state.target, state.bos), settings)
+    here = Here(part, replace(state, at="", trail=(), row=None, col=None, order="size", offset=0), settings)
     return held.templates.render("live/embed.html", part=part, here=here, html=html, why=why, origin=origin, **context)

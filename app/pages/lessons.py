@@ -40,7 +40,8 @@ async def lesson(request: Request, name: str, state: PageState, held: Held, all:
     found = next((one for one in LESSONS if one.name == name), None)
     if found is None:
         raise HTTPException(404)
-    state = aimed(found, state, asked=bool({"target", "text"} & set(request.query_params)))
+    plain = State(state.model, state.text, state.target, state.bos, at=state.at, order=state.order, offset=state.offset)
+    state = aimed(found, plain, asked=bool({"target", "text"} & set(request.query_params)))
     html = await held.runs.use(state, lambda run: render(held, found, run, state, everything=all))
     return HTMLResponse(html, headers=HEADERS)
 
