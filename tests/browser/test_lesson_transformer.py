@@ -53,6 +53,7 @@ def test_a_form_is_sent(
     page.locator(f"#live-{part} .controls button").click()
     expect(page.locator(f"#live-{part}")).to_contain_text(re.compile(re.escape(says).replace(r"\ ", r"\s*")))
     expect(page).to_have_url(re.compile(rf"{name}="))
+    page.wait_for_load_state("networkidle")
     page.reload()
     expect(page.locator(f"#live-{part} .controls [name={name}]")).to_have_value(value)
 
