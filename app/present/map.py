@@ -80,7 +80,9 @@ def map_view(run: Run, state: State) -> MapView:
 
 
 def _note(links: MapLinks) -> Markup:
-    """What the cells of the heads show."""
+    """What the cells of the heads show, and what the tints."""
+    if links.slopes:
+        return Markup("Tint: how long the loss’s slope is there, on a log scale; in heads, that of their mix.")
     if links.weight_at is None:
         return Markup("In each head: its number.")
     run, (query, key) = links.run, links.weight_at

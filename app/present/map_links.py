@@ -8,6 +8,7 @@ from markupsafe import Markup
 from app.present import numbers
 from app.present.heat import Scale, css, picture
 from app.present.places import ATTENTION, chosen, moved, places
+from app.present.slopes import SlopeTints
 from app.urls import Cells, State
 from model.address import Address
 from model.graph import Node
@@ -30,6 +31,7 @@ class MapLinks:
         config = run.model.config
         self.short_cells.as_buttons |= config.n_layer * config.n_head > MOST_LINKS
         self.weight_at = self._weight_at()
+        self.slopes = SlopeTints.of(run) if self.here.quantity == "grad" and not run.patches else None
 
     def _weight_at(self) -> tuple[int, int] | None:
         """Query and key of the reader's place, if it is one of attention: heads then show their weights there."""
@@ -42,7 +44,8 @@ class MapLinks:
         is_here = node.name == self.here.site
         at = str(self.here) if is_here else moved(self.run, self.here, node.name)
         cells = self.short_cells if node.is_parameter or kind == "cell" else self.cells
-        return cells.number(at, words or node.short, css=kind, current=is_here and kind == "site")
+        tint = css(self.slopes.site(node.name)) if self.slopes else ""
+        return cells.number(at, words or node.short, css=f"{kind} {tint}".rstrip(), current=is_here and kind == "site")
 
     def block(self, n: int) -> Markup:
         """The reader's own site in block `n`, so that blocks compare; from outside the blocks its first site."""
@@ -96,7 +99,8 @@ class MapLinks:
         else:
             at = Address(pattern.name, (head, self.places.get("query", slice(None)), slice(None)), self.here.quantity)
         label = "" if self.short_cells.as_buttons else f"head {head}"
-        return self.short_cells.number(str(at), str(head), css="cell", current=is_here, label=label)
+        tint = css(self.slopes.head(pattern.block, head)) if self.slopes else ""
+        return self.short_cells.number(str(at), str(head), css=f"cell {tint}".rstrip(), current=is_here, label=label)
 
 
 def compact(weight: float, *, is_narrow: bool) -> str:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from itertools import chain
+from weakref import WeakKeyDictionary
 
 from markupsafe import Markup
 
 from app.present import numbers
+from app.present.heat import STEPS
 from app.present.learn_charts import LogAxis
 from app.urls import Cells, State
 from model import Run
@@ -23,6 +27,45 @@ SHOWN = (
 def slope_sizes(run: Run) -> dict[str, float]:
     """‖∂loss/∂site‖ for every site of an unchanged run (token ids have no slope)."""
     return {node.name: float(run.gradient(node.name).norm()) for node in run.model.graph.sites if node.name != "tokens"}
+
+
+class SlopeTints:
+    """A heat step for the slope's length at every site and in every head, on a log scale from shortest to longest."""
+
+    def __init__(self, run: Run) -> None:
+        self._sizes = slope_sizes(run)
+        self._heads = {
+            node.block: run.gradient(node.name).norm(dim=(0, 2)).tolist()
+            for node in run.model.graph.sites
+            if node.short == "z"
+        }
+        sizes = chain(self._sizes.values(), *self._heads.values())
+        logs = [math.log10(size) for size in sizes if 0 < size < math.inf]
+        self._low, self._high = (min(logs), max(logs)) if logs else (0.0, 0.0)
+
+    @classmethod
+    def of(cls, run: Run) -> SlopeTints:
+        """Made once for each run."""
+        found = _tints.get(run)
+        if found is None:
+            found = _tints[run] = cls(run)
+        return found
+
+    def site(self, name: str) -> int:
+        """From 1 to 8; 0 where there is no slope."""
+        return self._step(self._sizes.get(name, 0.0))
+
+    def head(self, block: int | None, head: int) -> int:
+        """By the slope of the head's mix."""
+        return self._step(self._heads[block][head])
+
+    def _step(self, size: float) -> int:
+        if not 0 < size < math.inf or self._high <= self._low:
+            return 0
+        return 1 + round((STEPS - 1) * (math.log10(size) - self._low) / (self._high - self._low))
+
+
+_tints: WeakKeyDictionary[Run, SlopeTints] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from app.main import create_app
 from app.present.learn_charts import LogAxis
 from app.present.learn_weights import steepest, weights_view
 from app.present.learning import learn_view
-from app.present.slopes import slope_sizes
+from app.present.slopes import SlopeTints, slope_sizes
 from app.settings import Settings
 from app.urls import State
 from model import LanguageModel, Run, load
@@ -107,6 +107,19 @@ def test_slopes_of_all_sites(run: Run):
     sizes = slope_sizes(run)
     assert sizes["loss"] == 1.0 and "tokens" not in sizes
     assert sizes["blocks.1.resid_pre"] == pytest.approx(float((run["blocks.1.resid_pre.grad"] ** 2).sum() ** 0.5))
+
+
+def test_the_map_of_slopes_is_tinted_by_their_length(client: TestClient, run: Run):
+    tints, sizes = SlopeTints.of(run), slope_sizes(run)
+    seen = sorted((sizes[name], tints.site(name)) for name in sizes if sizes[name] > 0)
+    assert [step for _, step in seen] == sorted(step for _, step in seen)
+    assert seen[-1][1] == 8 and tints is SlopeTints.of(run)
+    state = State(text=TEXT, target=" John", at="blocks.1.attn.z[14,2,3].grad")
+    page = BeautifulSoup(client.get(state.url()).text, "lxml")
+    site = next(a for a in page.select("#map .site") if a.text == "resid_mid")
+    assert f"pos-{tints.site('blocks.1.resid_mid')}" in site["class"]
+    plain = BeautifulSoup(client.get(state.select("blocks.1.attn.z[14,2,3]").url()).text, "lxml")
+    assert not plain.select("#map .site[class*=pos-]")
 
 
 def test_a_step_that_raises_the_loss_is_said_to(model: LanguageModel):
