@@ -41,7 +41,7 @@ class ValuesQuery(RunQuery):
 
     at: str = Field(
         description="An address with or without slices, or a calc(…).",
-        examples=["blocks.0.attn.pattern[0,:,:]", "logits[3,0:10]"],
+        examples=["blocks.0.attn.pattern[0,:,:]", "logits[3,0:10]", "blocks.0.mlp.W_in[5,:].grad"],
     )
     format: Literal["json", "csv", "npy"] = "json"
 
@@ -49,7 +49,7 @@ class ValuesQuery(RunQuery):
 class ExplainQuery(RunQuery):
     """What `/explain` takes."""
 
-    at: str = Field(description="The address of one number.", examples=["loss", "blocks.0.attn.pattern[0,3,1]"])
+    at: str = Field(description="The address of one number.", examples=["loss", "W_E[5,0].step(3)"])
     offset: int = Field(0, ge=0, le=LARGEST, description="The first term listed, in this order.")
     limit: int = Field(20, ge=0, le=1000, description="How many terms are listed.")
     order: Literal["size", "index"] = Field("size", description="Largest first, or in index order.")

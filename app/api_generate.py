@@ -41,7 +41,11 @@ class GenerateQuery(BaseModel):
         Ask.top_p, json_schema_extra={"minimum": 0, "maximum": 1},
         description="Keep the likeliest tokens up to the one that brings their total to p; 1: all.",
     )  # fmt: skip
-    seed: int = Field(Ask.seed, json_schema_extra={"minimum": 0, "maximum": MAX_SEED})
+    seed: int = Field(
+        Ask.seed,
+        description="Of the random draw: the same seed gives the same text.",
+        json_schema_extra={"minimum": 0, "maximum": MAX_SEED},
+    )
     n: int = Field(Ask.n, json_schema_extra={"minimum": 1, "maximum": MOST_TOKENS}, description="How many tokens.")
     stop: str = Field("", description="The text ends once what was made contains this.")
     pick: list[str] = Field(

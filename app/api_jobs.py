@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from typing import Literal
+from typing import Annotated, Literal
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Path
 from pydantic import Field
 from starlette.responses import Response, StreamingResponse
 
@@ -21,6 +21,8 @@ from model.errors import ReaderError
 from model.patch import PatchError
 
 EVERY = 0.2  # seconds between two events
+
+Id = Annotated[str, Path(description="The id that POST /api/v1/jobs answered.")]
 
 router = APIRouter(prefix="/api/v1/jobs", responses=ERRORS, tags=["Every Number"])
 
@@ -92,7 +94,7 @@ async def start(query: RunQuery, held: Held) -> Response:
 
 
 @router.get("/{id}", response_model=JobAnswer, summary="How far a job is")
-async def state(id: str, held: Held) -> Response:
+async def state(id: Id, held: Held) -> Response:
     """Its progress, and when it is done its result. After a restart of the server, POST the same inputs again."""
     return answer(held, found(held.jobs, id))
 
@@ -103,20 +105,20 @@ async def state(id: str, held: Held) -> Response:
     response_class=StreamingResponse,
     responses={200: {"content": {"text/event-stream": {}}, "description": "Server-sent events."}},
 )
-async def events(id: str, held: Held) -> Response:
+async def events(id: Id, held: Held) -> Response:
     """Server-sent events: `progress` with `{state, progress, seconds_left}` and at the end one named as the state."""
     job = found(held.jobs, id)
     return StreamingResponse(stream(job), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
 
 @router.delete("/{id}", response_model=JobAnswer, summary="Call a job off")
-async def delete(id: str, held: Held) -> Response:
+async def delete(id: Id, held: Held) -> Response:
     """It ends before its next step, for all who wait for it."""
     return await cancel(id, held)
 
 
 @router.post("/{id}/cancel", response_model=JobAnswer, summary="Call a job off")
-async def cancel(id: str, held: Held) -> Response:
+async def cancel(id: Id, held: Held) -> Response:
     """The same as DELETE."""
     job = found(held.jobs, id)
     held.jobs.cancel(id)

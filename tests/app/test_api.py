@@ -213,9 +213,10 @@ def test_heads(client: TestClient):
 
 def test_openapi_describes_every_route_with_its_errors(client: TestClient):
     found = get(client, "openapi.json")
-    assert set(found["paths"]) == {f"/api/v1/{name}" for name in ("models", "run", "values", "explain", "heads")}
-    for path in found["paths"].values():
-        operation = path["get"]
+    routes = ("models", "run", "values", "explain", "heads", "generate")
+    jobs = ("", "/{id}", "/{id}/events", "/{id}/cancel")
+    assert set(found["paths"]) == {f"/api/v1/{name}" for name in routes} | {f"/api/v1/jobs{path}" for path in jobs}
+    for operation in (operation for path in found["paths"].values() for operation in path.values()):
         assert operation["summary"] and operation["description"]
         assert {"200", "400", "404", "503"} <= set(operation["responses"]) and "422" not in operation["responses"]
         for parameter in operation.get("parameters", []):
