@@ -56,6 +56,8 @@ class HeadScores:
     induction: float | None
     receiver: float | None
     giver: float | None
+    first_name: float | None
+    second_name: float | None
 
 
 # A score's name -> what a head with that score does, in words.
@@ -66,6 +68,8 @@ KINDS = {
     "induction": "looks at what followed an earlier copy of the token",
     "receiver": "looks at the name that has not given",
     "giver": "looks at the name that gives",
+    "first_name": "looks at the name that comes first, whoever gives",
+    "second_name": "looks at the name that comes second, whoever gives",
 }
 
 
@@ -77,12 +81,17 @@ def kinds_of(scores: HeadScores, at_least: float = 0.4) -> list[str]:
 
 @dataclass(frozen=True)
 class Ablation:
-    """Mean probability of the receiver's name with one head at work, and with its output replaced by its mean."""
+    """Mean probability of the receiver's name with one head at work, and with its output replaced by its mean.
+
+    `giver_…` is the other name's: what a head that tells the two apart keeps down.
+    """
 
     block: int
     head: int
     with_head: float
     without_head: float
+    giver_with_head: float
+    giver_without_head: float
 
 
 # --- scores from one pattern [head, query, key] ---
@@ -244,51 +253,69 @@ def _givings_for(model: Loaded) -> list[Giving]:
 
 
 def _scores_on_givings(model: Loaded) -> Tensor | None:
-    """[receiver and giver, block, head]: attention from the last position to either name."""
+    """[receiver, giver, first and second name, block, head]: attention from the last position to a name.
+
+    Each is the smaller of two averages, over the sentences whose first name receives and those whose second does: a
+    head that always looks at the first name scores as that, not as half a receiver head.
+    """
     cases = _givings_for(model)
     if not cases:
         return None
     patterns = attention_patterns(model.net, torch.tensor([c.ids for c in cases]))[:, :, :, -1]
     at = torch.arange(len(cases))
-    to_receiver = patterns[:, at, :, [c.receiver_at for c in cases]].mean(0)
-    to_giver = patterns[:, at, :, [c.giver_at for c in cases]].mean(0)
-    return torch.stack([to_receiver, to_giver])
+    to_receiver = patterns[:, at, :, [c.receiver_at for c in cases]]  # [text, block, head]
+    to_giver = patterns[:, at, :, [c.giver_at for c in cases]]
+    first_receives = torch.tensor([c.receiver_at < c.giver_at for c in cases])
+    return torch.stack(
+        [
+            torch.minimum(when_first[first_receives].mean(0), when_second[~first_receives].mean(0))
+            for when_first, when_second in (
+                (to_receiver, to_receiver),
+                (to_giver, to_giver),
+                (to_receiver, to_giver),  # the first name
+                (to_giver, to_receiver),  # the second
+            )
+        ]
+    )
 
 
 def measure_heads(model: Loaded) -> list[HeadScores]:
     """Scores of every head of a loaded model, block by block. A few forward passes over short texts."""
-    previous, start = _pair(_scores_on_sentences(model))
-    duplicate, induction = _pair(_scores_on_repeats(model))
-    receiver, giver = _pair(_scores_on_givings(model))
-
-    def at(scores: Tensor | None, block: int, head: int) -> float | None:
-        return None if scores is None else float(scores[block, head])
-
+    kinds = [
+        kind
+        for scores, n in (
+            (_scores_on_sentences(model), 2),
+            (_scores_on_repeats(model), 2),
+            (_scores_on_givings(model), 4),
+        )
+        for kind in (scores if scores is not None else [None] * n)
+    ]
     return [
-        HeadScores(b, h, *(at(s, b, h) for s in (previous, start, duplicate, induction, receiver, giver)))
+        HeadScores(b, h, *(None if kind is None else float(kind[b, h]) for kind in kinds))
         for b in range(model.config.n_layer)
         for h in range(model.config.n_head)
     ]
 
 
-def _pair(scores: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
-    return (None, None) if scores is None else (scores[0], scores[1])
-
-
 @torch.no_grad()
 def ablate_heads(model: Loaded, heads: Sequence[tuple[int, int]]) -> list[Ablation]:
-    """For each (block, head): the receiver's mean probability with it and without it; [] where that can't be asked."""
+    """For each (block, head): both names' mean probability with it and without it; [] where that can't be asked."""
     cases = _givings_for(model)
     if not cases:
         return []
     tokens = torch.tensor([c.ids for c in cases])
-    answers = torch.tensor([c.receiver for c in cases])
+    names = torch.tensor([[c.receiver, c.ids[c.giver_at]] for c in cases])
 
-    def right(logits: Tensor) -> float:
-        return float(logits[:, -1].softmax(-1).gather(1, answers[:, None]).mean())
+    def of_names(logits: Tensor) -> tuple[float, float]:
+        receiver, giver = logits[:, -1].softmax(-1).gather(1, names).mean(0).tolist()
+        return receiver, giver
 
-    with_head = right(model.net(tokens))
-    return [Ablation(b, h, with_head, right(logits_without(model.net, tokens, b, h))) for b, h in heads]
+    whole = of_names(model.net(tokens))
+    found = []
+    for block, head in heads:
+        without = of_names(logits_without(model.net, tokens, block, head))
+        found.append(Ablation(block, head, whole[0], without[0], whole[1], without[1]))
+    return found
 
 
 def strongest(scores: Sequence[HeadScores], kind: str, n: int = 1) -> list[HeadScores]:

@@ -129,13 +129,12 @@ def heads_table(m: Measured) -> list[str]:
     for kind, words in KINDS.items():
         for s in strongest(scores, kind):
             lines.append(row(words, f"block {s.block}, head {s.head}", f"{getattr(s, kind):.2f}"))
-    lines += [
-        "",
-        row("head replaced by its mean", "p(receiver) with it", "p(receiver) without it"),
-        row("---", "---", "---"),
-    ]
-    for a in ablate_heads(m, [(s.block, s.head) for s in strongest(scores, "receiver", 3)]):
-        lines.append(row(f"block {a.block}, head {a.head}", percent(a.with_head), percent(a.without_head)))
+    readers = [s for kind in ("receiver", "first_name", "second_name", "previous") for s in strongest(scores, kind)]
+    ablations = ablate_heads(m, list(dict.fromkeys((s.block, s.head) for s in readers)))
+    lines += ["", row("head replaced by its mean", "p(receiver)", "p(giver)"), row("---", "---", "---")]
+    lines.append(row("none", percent(ablations[0].with_head), percent(ablations[0].giver_with_head)))
+    for a in ablations:
+        lines.append(row(f"block {a.block}, head {a.head}", percent(a.without_head), percent(a.giver_without_head)))
     return lines
 
 

@@ -38,7 +38,7 @@ class Settings:
     """What the trained weights depend on."""
 
     seed: int = 0
-    steps: int = 17_000
+    steps: int = 15_000
     tokens: int = 2048  # predicted in one step
     n_layer: int = 4
     n_head: int = 4
@@ -46,15 +46,21 @@ class Settings:
     n_ctx: int = 256
     lr: float = 3e-3
     warmup: int = 300
-    decay: float = 0.5  # the learning rate falls to zero over this last share of the steps
+    planned: int = 17_000  # the learning rate falls over the last half of these …
+    decay: float = 0.5
+    cooldown: int = 1500  # … and to zero over the last of the steps
     weight_decay: float = 0.05
     precision: str = "bfloat16"  # of the matrix products; weights, softmax and updates are float32
 
 
 def learning_rate(s: Settings, step: int) -> float:
-    """Up over the warm-up, then level, then down to zero in a straight line (Hägele et al. 2024)."""
-    falling = (s.steps - step) / max(1.0, s.decay * s.steps)
-    return s.lr * min((step + 1) / s.warmup, 1.0, falling)
+    """Up over the warm-up, then level, then down in a straight line (Hägele et al. 2024), to zero over the cool-down.
+
+    The line is drawn for `planned` steps; a training that has to end before that cools down faster.
+    """
+    falling = (s.planned - step) / max(1.0, s.decay * s.planned)
+    cooling = (s.steps - step) / max(1, s.cooldown)
+    return s.lr * min((step + 1) / s.warmup, 1.0, falling) * min(1.0, cooling)
 
 
 @torch.no_grad()
@@ -113,10 +119,10 @@ class Training:
         path.with_suffix(".new").replace(path)
 
     def resume(self, path: Path) -> None:
-        """Go on from a saved state. Only the number of steps may have changed: the schedule follows it."""
+        """Go on from a saved state. Only the number of steps and the cool-down may have changed."""
         state = torch.load(path, weights_only=True)
         now = asdict(self.s)
-        changed = [name for name, value in state["settings"].items() if now[name] != value and name != "steps"]
+        changed = [name for name in now if name not in ("steps", "cooldown") and now[name] != state["settings"][name]]
         if changed:
             raise SystemExit(f"{path} was trained with other settings ({', '.join(changed)}); --fresh starts again.")
         self.net.load_state_dict(state["net"])

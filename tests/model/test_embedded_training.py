@@ -16,7 +16,7 @@ from model.embedded.train import Settings, Training, learning_rate, train
 from model.gpt2 import GPT2
 from model.tokenizer import load_tokenizer
 
-TINY = Settings(steps=8, tokens=96, n_layer=2, n_head=2, d_model=16, n_ctx=48, warmup=2)
+TINY = Settings(steps=8, planned=8, cooldown=0, tokens=96, n_layer=2, n_head=2, d_model=16, n_ctx=48, warmup=2)
 
 
 @pytest.fixture(scope="module")
@@ -85,17 +85,24 @@ def test_a_state_of_other_settings_is_refused(corpus: Corpus, tmp_path: Path) ->
 
 
 def test_training_lowers_the_loss(corpus: Corpus) -> None:
-    training = Training(replace(TINY, steps=40, lr=1e-2), corpus)
+    training = Training(replace(TINY, steps=40, planned=40, lr=1e-2), corpus)
     losses = [training.advance() for _ in range(40)]
     assert sum(losses[-4:]) < sum(losses[:4]) - 2
 
 
 def test_the_learning_rate_rises_stays_and_falls_to_zero() -> None:
-    s = Settings(steps=100, warmup=10, lr=1.0, decay=0.5)
+    s = Settings(steps=100, planned=100, warmup=10, lr=1.0, decay=0.5, cooldown=0)
     assert learning_rate(s, 0) == pytest.approx(0.1)
     assert learning_rate(s, 9) == learning_rate(s, 50) == 1.0
     assert learning_rate(s, 75) == pytest.approx(0.5)
     assert learning_rate(s, 99) == pytest.approx(0.02)
+
+
+def test_a_training_that_ends_early_cools_down_from_where_it_is() -> None:
+    s = Settings(steps=80, planned=100, warmup=10, lr=1.0, decay=0.5, cooldown=20)
+    assert learning_rate(s, 60) == pytest.approx(0.8)  # still on the planned line
+    assert learning_rate(s, 70) == pytest.approx(0.6 * 0.5)
+    assert learning_rate(s, 80) == 0
 
 
 def test_fused_and_plain_forward_give_the_same_logits_and_gradients() -> None:

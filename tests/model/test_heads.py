@@ -11,6 +11,7 @@ from model.errors import TextError
 from model.gpt2 import GPT2
 from model.heads import (
     HeadScores,
+    _scores_on_givings,
     ablate_heads,
     attention_patterns,
     duplicate_score,
@@ -141,13 +142,30 @@ def test_a_head_built_to_look_one_back_scores_as_previous_token() -> None:
 
 def test_a_closed_vocabulary_or_a_short_context_gives_none_instead_of_a_score() -> None:
     for scores in measure_heads(random_model(closed=True)):
-        assert scores.previous is scores.start is scores.receiver is scores.giver is None
+        assert scores.previous is scores.start is scores.receiver is scores.second_name is None
         assert scores.induction is not None
     for scores in measure_heads(random_model(n_ctx=4)):
         assert scores.receiver is scores.induction is None
         assert scores.previous is not None
     assert ablate_heads(random_model(closed=True), [(0, 0)]) == []
     assert strongest(measure_heads(random_model(closed=True)), "receiver") == []
+
+
+def test_a_head_that_looks_at_one_place_is_no_receiver_head() -> None:
+    """Attention put by hand: from the last position all of it to position 2, where the first name stands."""
+    model = random_model()
+    n = len(givings(model.tokenizer)[0].ids)
+    one_place = torch.zeros(n, n)
+    one_place[:, 2] = 1
+
+    def patterns(_net: GPT2, tokens: torch.Tensor) -> torch.Tensor:
+        return one_place.expand(2, len(tokens), 2, n, n)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("model.heads.attention_patterns", patterns)
+        found = _scores_on_givings(model)
+    assert found is not None
+    assert found[:, 0, 0].tolist() == [0.0, 0.0, 1.0, 0.0]
 
 
 def test_patterns_are_softmax_rows_and_leave_no_hook_behind() -> None:
@@ -182,5 +200,16 @@ def test_ablations_compare_with_the_same_whole_network() -> None:
 
 
 def test_kinds_are_named_largest_first() -> None:
-    scores = HeadScores(0, 0, previous=0.45, start=0.5, duplicate=0.1, induction=None, receiver=0.2, giver=0.0)
+    scores = HeadScores(
+        0,
+        0,
+        previous=0.45,
+        start=0.5,
+        duplicate=0.1,
+        induction=None,
+        receiver=0.2,
+        giver=0.0,
+        first_name=0.0,
+        second_name=0.0,
+    )
     assert kinds_of(scores) == ["start", "previous"]
