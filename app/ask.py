@@ -109,7 +109,7 @@ class Ask:
     @property
     def is_long(self) -> bool:
         """Where a link in every token would swamp the page, they are buttons of one form."""
-        return len(self.url()) > LONG_QUERY
+        return len(self.url()) > (LONG_QUERY if self.n <= 20 else LONG_QUERY // 4)
 
 
 def written(x: object) -> str:

@@ -27,7 +27,7 @@ router = APIRouter(include_in_schema=False)
 FRAGMENT = "generation"  # all that the settings change
 GROWING = "coming"  # the place of the tokens still missing, which asks for them
 FRAGMENT_SECONDS = 0.25  # with HTMX, tokens appear as they are made
-LONG_HERE = 220  # characters of the link to a run, from which on numbers are buttons
+LONG_HERE = 160  # characters of the link to a run, from which on numbers are buttons
 
 
 @router.api_route("/generate", methods=["GET", "HEAD"])
@@ -63,20 +63,20 @@ def render(held: Services, generation: Generation, ask: Ask, part: str, have: in
     made = generation.made[: ask.n]
     step = looked_at(ask, len(made))
     model = generation.model
+    one = made[step].step if made else None
+    state = explored(model, ask.state, one) if one else ask.state
+    cells = Cells(state)
+    cells.as_buttons |= len(state.url()) > LONG_HERE  # a choice has a hundred links, each with a long address
     context = {
         "ask": ask,
         "state": ask.state,
         "model": model,
         "text": text_view(generation, ask, step),
         "step": step,
-        "cache": cache_view(model, [each.step for each in made]),
+        "cache": cache_view(model, [each.step for each in made], cells),
     }
     if part == GROWING:
         return held.templates.render("parts/_generate_growing.html", have=have, growing=True, **context)
-    one = made[step].step if made else None
-    state = explored(model, ask.state, one) if one else ask.state
-    cells = Cells(state)
-    cells.as_buttons |= len(state.url()) > LONG_HERE  # a choice has a hundred links, each with a long address
     context |= {
         "models": held.models,
         "fields": fields(ask),

@@ -19,7 +19,8 @@ from model.sample import Choice
 
 Floats = NDArray[np.float64]
 
-WIDE, NARROW = 660, 320  # the widths in pixels that a stretch's name must fit, on a desk and on a phone
+# Widths of the line in pixels on which a stretch's name must fit, and the class by which narrower screens hide it.
+ROOMS = ((320, ""), (620, "roomy"), (1050, "roomier"))
 SIGN = 7.4  # about a sign's width
 
 
@@ -65,10 +66,11 @@ def _stretch(n: int, s: Stretch) -> str:
         f"<title>{escape(title)}</title></rect>"
     )
     needed = SIGN * len(s.name) + 8
-    if needed > width * WIDE:
+    css = next((css for room, css in ROOMS if needed <= width * room), None)
+    if css is None:
         return box
-    css = "" if needed <= width * NARROW else ' class="roomy"'
-    return box + f'<text{css} x="{100 * (s.low + width / 2):.2f}%" y="45" text-anchor="middle">{escape(s.name)}</text>'
+    x = f"{100 * (s.low + width / 2):.2f}%"
+    return box + f'<text class="{css}" x="{x}" y="45" text-anchor="middle">{escape(s.name)}</text>'
 
 
 # -- along the ranking
@@ -87,9 +89,10 @@ def running_chart(choice: Choice) -> Markup:
         for t in (0.0, 0.25, 0.5, 0.75, 1.0)
     ]
     feet = [10**power for power in range(math.floor(math.log10(n)) + 1)]
-    for rank in (*feet, *([n] if n > 1.8 * feet[-1] else [])):
+    for rank in (*feet, *([n] if n > 2.6 * feet[-1] else [])):
         at = x(math.log10(rank))
-        parts.append(f'<text x="{at:.1f}" y="174" text-anchor="middle">{numbers.count(rank)}</text>')
+        anchor = "end" if at > 380 else "middle"
+        parts.append(f'<text x="{at:.1f}" y="174" text-anchor="{anchor}">{numbers.count(rank)}</text>')
         parts.append(f'<path class="grid-line" d="M{at:.1f} 158v4"/>')
     if choice.settings.temperature != 1:
         parts.append(f'<path class="before" d="{_curve(before, x, y)}"/>')

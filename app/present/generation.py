@@ -20,12 +20,12 @@ from app.present.choice import brief_percent
 from app.present.choice_charts import growth
 from app.present.heat import Scale, css
 from app.present.tokens import token_html, token_text
-from app.urls import State
+from app.urls import Cells, State
 from model import LanguageModel
 from model.generate import Step
 
 TINT = Scale(1.0, 1.0)
-SHOWN = 120  # tokens of a long text that was given; those before are counted
+SHOWN = 80  # tokens of a long text that was given; those before are counted
 
 
 # -- the text
@@ -128,7 +128,10 @@ def explored(model: LanguageModel, state: State, step: Step) -> State:
 
 @dataclass(frozen=True)
 class CacheRow:
-    """One step: rows of keys and values kept and new (and both in percent of the widest), pairs of one head, time."""
+    """One step: rows of keys and values kept and new (and both in percent of the widest), pairs of one head, time.
+
+    `all_pairs` is `pairs_without` as a link to how it comes about.
+    """
 
     index: int
     t: int
@@ -139,6 +142,7 @@ class CacheRow:
     new_width: float
     pairs: int
     pairs_without: int
+    all_pairs: Markup
     ms: float
     ms_without: float | None
     difference: float | None
@@ -179,12 +183,12 @@ class CacheView:
     bytes_a_row: int
 
 
-def cache_view(model: LanguageModel, steps: Sequence[Step]) -> CacheView | None:
-    """Of steps made one after the other; None where there is none yet."""
+def cache_view(model: LanguageModel, steps: Sequence[Step], cells: Cells) -> CacheView | None:
+    """Of steps made one after the other; None where there is none yet. `cells` link in any run of this model."""
     if not steps:
         return None
     widest = max(step.rows.reused + step.rows.new for step in steps)
-    rows = tuple(cache_row(model, step, widest) for step in steps)
+    rows = tuple(cache_row(model, step, widest, cells) for step in steps)
     compared = [step.comparison for step in steps if step.comparison]
     both = len(compared) == len(steps)
     difference = max(c.difference for c in compared) if both else None
@@ -217,11 +221,11 @@ def cache_view(model: LanguageModel, steps: Sequence[Step]) -> CacheView | None:
     )  # fmt: skip
 
 
-def cache_row(model: LanguageModel, step: Step, widest: int) -> CacheRow:
-    other = step.comparison
+def cache_row(model: LanguageModel, step: Step, widest: int, cells: Cells) -> CacheRow:
+    other, t = step.comparison, len(step.read)
     return CacheRow(
         index=step.index,
-        t=len(step.read),
+        t=t,
         token=token_html(model.tokenizer, step.token),
         reused=step.rows.reused,
         new=step.rows.new,
@@ -229,6 +233,7 @@ def cache_row(model: LanguageModel, step: Step, widest: int) -> CacheRow:
         new_width=round(100 * step.rows.new / widest, 2),
         pairs=step.rows.pairs,
         pairs_without=step.rows.pairs_without,
+        all_pairs=cells.number(f"calc({t}*({t}+1)/2)", numbers.count(step.rows.pairs_without)),
         ms=1000 * step.seconds,
         ms_without=1000 * other.seconds if other else None,
         difference=other.difference if other else None,
