@@ -15,7 +15,7 @@ from model.sample import MAX_SEED
 class Settings(base.Settings):
     """How many tokens are made."""
 
-    steps: int = Field(10, ge=2, le=40)
+    tokens: int = Field(10, ge=2, le=40)
     seed: int = Field(0, ge=0, le=MAX_SEED)
 
 
@@ -48,7 +48,7 @@ class View:
 
 
 def view(scene: Scene, s: Settings) -> View:
-    steps = list(scene.model.generate(list(scene.run.tokens), s.steps, seed=s.seed, temperature=0.8, compare=True))
+    steps = list(scene.model.generate(list(scene.run.tokens), s.tokens, seed=s.seed, temperature=0.8, compare=True))
     rows, scale = [], 0.0
     for step in steps:
         other = step.comparison

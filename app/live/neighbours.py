@@ -81,9 +81,9 @@ def token_of(scene: Scene, name: str, text: str, n: int) -> int:
     return scene.run.tokens[min(n, scene.last)]
 
 
-def cosines_with(scene: Scene, token: int) -> NDArray[np.float64]:
-    """The cosine of every row of the table with one row."""
-    table = scene.run.tensor("W_E").numpy().astype(np.float64)
+def cosines_with(scene: Scene, token: int) -> NDArray[np.float32]:
+    """The cosine of every row of the table with one row, in float32: it ranks, the numbers shown are exact."""
+    table = scene.run.tensor("W_E").numpy()
     lengths = np.linalg.norm(table, axis=1)
     safe = np.where(lengths > 0, lengths, 1.0)
     return np.asarray(table @ table[token] / (safe * safe[token]))

@@ -19,7 +19,7 @@ from model.sample import MAX_SEED, MAX_TEMPERATURE
 class Settings(base.Settings):
     """How long, and how each token is chosen."""
 
-    steps: int = Field(24, ge=1, le=60)
+    tokens: int = Field(24, ge=1, le=60)
     temperature: float = Field(0.8, ge=0, le=MAX_TEMPERATURE)
     top_k: int = Field(0, ge=0, le=100_000)
     top_p: float = Field(0.9, ge=0, le=1)
@@ -48,7 +48,7 @@ class View:
 def view(scene: Scene, s: Settings) -> View:
     steps = list(
         scene.model.generate(
-            list(scene.run.tokens), s.steps, temperature=s.temperature, top_k=s.top_k or None, top_p=s.top_p,
+            list(scene.run.tokens), s.tokens, temperature=s.temperature, top_k=s.top_k or None, top_p=s.top_p,
             seed=s.seed,
         )
     )  # fmt: skip

@@ -29,7 +29,7 @@ def settings_of(part: Part, query: Mapping[str, Any]) -> Settings:
 
 def part_html(held: Services, part: Part, run: Run, state: State, settings: Settings, *, alone: bool = False) -> Markup:
     """The whole fragment. `alone`: its numbers stay on the part's own page, so that this works without JavaScript."""
-    here = Here(part, replace(state, at=""), settings)
+    here = Here(part, replace(state.select(""), order="size"), settings)
     path = f"/embed/{part.name}" if alone else EXPLORE
     num = Numbers(run, here.state, path=path, keep=settings.query() if alone else (), form=here.go)
     scene = Scene(held, run, here.state, num)

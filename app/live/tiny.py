@@ -20,10 +20,10 @@ WRITES = 48
 
 
 class Settings(base.Settings):
-    """What it learns, for how many steps, from which random start."""
+    """What it learns, for how many rounds, from which random start."""
 
     learns: str = Field("the cat sat on the mat. the dog sat on the log. ", min_length=4, max_length=400)
-    steps: int = Field(40, ge=1, le=100)
+    rounds: int = Field(40, ge=1, le=100)
     seed: int = Field(0, ge=0, le=9999)
 
 
@@ -43,7 +43,7 @@ def view(scene: Scene, s: Settings) -> View:
     if len(data) < 4:
         raise SettingError("learns", "That is too short to learn from.", "Write at least four letters.")
     ids = torch.tensor([list(data)])
-    model, losses = trained(ids, s.steps, s.seed)
+    model, losses = trained(ids, s.rounds, s.seed)
     prompt = ids[:, : min(8, ids.shape[1] - 1)]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(s.seed)

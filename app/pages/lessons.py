@@ -53,7 +53,7 @@ def aimed(lesson: Lesson, state: State, *, asked: bool) -> State:
 
 def render(held: Services, lesson: Lesson, run: Run, state: State, *, everything: bool = False) -> str:
     selected = state.select(checked(run, state.at)) if state.at else state
-    plain = State(state.model, state.text, state.target, state.bos)
+    plain = replace(state.select(""), order="size")
     scene = Scene(held, run, plain, Numbers(run, plain))
     names = {
         "lesson": lesson,

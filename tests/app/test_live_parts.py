@@ -35,10 +35,10 @@ SETTINGS = {
     "shift": ["add=-7.5", "a=50&b=-50&c=0&add=50"],
     "temperature": ["temperature=0", "temperature=0.1", "temperature=5"],
     "cut": ["temperature=0", "temperature=1&top_k=0&top_p=0.99", "top_k=3&top_p=1", "top_p=0"],
-    "paragraph": ["steps=3&seed=5"],
+    "paragraph": ["tokens=3&seed=5"],
     "predictions": ["target=sequence", "start=3"],
-    "cache": ["steps=2"],
-    "tiny": ["steps=1"],
+    "cache": ["tokens=2"],
+    "tiny": ["rounds=1"],
 }
 
 # A setting that is wrong, and a word that the answer must say.
@@ -61,9 +61,9 @@ WRONG = {
     "shift": ("add=51", "add is 51"),
     "temperature": ("temperature=6", "temperature is 6"),
     "cut": ("top_p=1.5", "top_p is 1.5"),
-    "paragraph": ("steps=61", "steps is 61"),
+    "paragraph": ("tokens=61", "tokens is 61"),
     "predictions": ("start=99", "no position 99"),
-    "cache": ("steps=1", "steps is 1"),
+    "cache": ("tokens=1", "tokens is 1"),
     "tiny": ("learns=ab", "learns"),
 }
 

@@ -28,9 +28,9 @@ USED = [
     ("shift", "add", "5", "score + 5"),
     ("temperature", "temperature", "0.5", "at T = 0.5"),
     ("cut", "top_k", "3", "crosses p, stays"),
-    ("paragraph", "steps", "2", "Another seed"),
-    ("cache", "steps", "3", "Both ways give the same logits"),
-    ("tiny", "steps", "2", "After 2 steps"),
+    ("paragraph", "tokens", "2", "Another seed"),
+    ("cache", "tokens", "3", "Both ways give the same logits"),
+    ("tiny", "rounds", "2", "After 2 steps"),
 ]
 
 
