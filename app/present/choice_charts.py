@@ -59,10 +59,10 @@ def number_line(stretches: Sequence[Stretch], drawn: float | None) -> Markup:
 
 def _stretch(n: int, s: Stretch) -> str:
     width = s.high - s.low
-    css = "on" if s.on else "even" if n % 2 else "odd"
+    fill = "on" if s.on else "even" if n % 2 else "odd"
     title = f"{s.name}: {numbers.fixed(s.low, 4)} to {numbers.fixed(s.high, 4)}"
     box = (
-        f'<rect class="{css}" x="{100 * s.low:.2f}%" width="{100 * width:.2f}%" y="26" height="30">'
+        f'<rect class="{fill}" x="{100 * s.low:.2f}%" width="{100 * width:.2f}%" y="26" height="30">'
         f"<title>{escape(title)}</title></rect>"
     )
     needed = SIGN * len(s.name) + 8
