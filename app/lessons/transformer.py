@@ -16,6 +16,9 @@ from app.present.numbers import count
 from app.urls import DEFAULT_TEXT
 from model import Run
 
+# The example sentence ends after a word; what grows on from a text is shown on this one.
+STORY = "Once upon a time, there was a little"
+
 
 @dataclass(frozen=True)
 class Look:
@@ -104,6 +107,7 @@ def extra(scene: Scene) -> dict[str, Any]:
         "toy_url": TOY.url(),
         "code": code.lines(),
         "default_text": DEFAULT_TEXT,
+        "story": STORY,
     }
 
 
