@@ -23,7 +23,7 @@ from model.sample import MAX_SEED, MAX_TEMPERATURE
 
 router = APIRouter(prefix="/api/v1", responses=ERRORS, tags=["Every Number"])
 
-PATIENCE = 10  # times as long as a page makes tokens before it answers
+PATIENCE = 4  # times as long as a page makes tokens before it answers
 
 
 class GenerateQuery(BaseModel):

@@ -1,5 +1,5 @@
 /* What a form alone cannot do on the page of generation: sliders and numbers that move together, a branch that is
-   forgotten when the text is changed, Escape as Stop. Without it the page works. */
+   forgotten when the text is changed, Escape as Stop, arrows among the tokens. Without it the page works. */
 "use strict";
 
 (() => {
@@ -58,7 +58,19 @@
     if (event.detail.elt === form) edited = false;
   });
 
+  /* What had the focus in the choice may be gone with it, as a token's "take" is: then its heading has it. */
+  let inChoice = false;
+
+  document.addEventListener("htmx:beforeSwap", () => {
+    inChoice = Boolean(document.activeElement && document.activeElement.closest("#choice"));
+  });
+
   document.addEventListener("htmx:afterSettle", (event) => {
+    const heading = document.querySelector("#choice-h");
+    if (inChoice && heading && document.activeElement === document.body) {
+      heading.tabIndex = -1;
+      heading.focus({ preventScroll: true });
+    }
     if (event.detail.xhr && event.detail.xhr.status >= 400) return;
     document.querySelector("#notice").textContent = "";
     const told = document.querySelector("#content > .fault");
@@ -69,5 +81,11 @@
   document.addEventListener("keydown", (event) => {
     const stop = document.querySelector("#stop");
     if (event.key === "Escape" && stop) stop.click();
+    const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!by || !event.target.matches(".made") || event.altKey || event.ctrlKey || event.metaKey) return;
+    const made = [...document.querySelectorAll(".made")];
+    const next = made[made.indexOf(event.target) + by];
+    if (next) next.focus();
+    event.preventDefault();
   });
 })();

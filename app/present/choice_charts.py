@@ -130,10 +130,22 @@ def _curve(totals: Floats, x: Scale, y: Scale) -> str:
 
 
 def growth(
-    xs: Sequence[int], first: Sequence[float], second: Sequence[float], names: tuple[str, str], label: str
+    xs: Sequence[int],
+    first: Sequence[float],
+    second: Sequence[float],
+    names: tuple[str, str],
+    label: str,
+    *,
+    cut_peaks: bool = False,
 ) -> Markup:
-    """Two quantities over the tokens read: `first` as a solid line, `second` as a dashed one, named at their ends."""
+    """Two quantities step by step: `first` as a solid line, `second` as a dashed one, named at their ends.
+
+    `cut_peaks` is for measured times, where single peaks would dwarf the rest: the scale ends at four medians.
+    """
     most = max(*first, *second, 1e-12)
+    if cut_peaks:
+        most = min(most, max(4 * float(np.median(first)), 4 * float(np.median(second)), 1e-12))
+        first, second = [min(v, most) for v in first], [min(v, most) for v in second]
     x, y = Scale(xs[0], xs[-1], 44, 318), Scale(0.0, most, 118, 14)
     parts = [
         f'<path class="grid-line" d="M44 {y(t):.1f}H318"/>'

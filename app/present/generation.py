@@ -215,7 +215,7 @@ def cache_view(model: LanguageModel, steps: Sequence[Step], cells: Cells) -> Cac
         ),
         times_chart=growth(
             xs, [row.ms for row in rows], without, ("with cache", "without"),
-            "Milliseconds of each step, with the cache and without it",
+            "Milliseconds of each step, with the cache and without it", cut_peaks=True,
         ) if both else None,
         bytes_a_row=2 * 4 * c.n_layer * c.d_model,
     )  # fmt: skip

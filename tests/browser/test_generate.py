@@ -71,13 +71,16 @@ def test_click_a_token_take_another_go_on(page: Page, server: str) -> None:
     page.click("#made-2")
     expect(page.locator("#made-2")).to_have_attribute("aria-current", "true")
     expect(page).to_have_url(re.compile(r"step=2"))
-    assert page.evaluate("document.activeElement.id") == "made-2"
+    expect(page.locator("#made-2")).to_be_focused()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#made-3")).to_be_focused()
     before = page.locator(".made").all_inner_texts()
     button = page.locator(".take button").nth(2)
     taken = (button.get_attribute("value") or "").partition(":")[2]
     button.click()
     expect(page).to_have_url(re.compile(rf"pick=2:{taken}"))
     expect(page.locator("#made-2")).to_have_class(re.compile("yours"))
+    expect(page.locator("#choice-h")).to_be_focused()
     assert page.locator(".made").all_inner_texts()[:2] == before[:2]
     after = page.locator(".made").all_inner_texts()
     page.reload()
