@@ -66,7 +66,7 @@ def formatted(x: float, form: str = "3") -> str:
     if form == "count":
         return numbers.count(round(x))
     if form == "brief":
-        return charts.brief(x)
+        return charts.brief(x) if abs(x) < 1000 else numbers.count(round(x)) if abs(x) < 1e6 else numbers.scientific(x)
     if form == "auto":
         return numbers.value(float(round(x)) if abs(x - round(x)) < 1e-9 else x, 3)
     sign = "+" if form.startswith("+") and x > 0 else ""

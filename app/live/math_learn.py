@@ -95,7 +95,7 @@ def owned(scene: Scene, learnt: LearnView) -> LearnView:
 
     def own(x: object) -> object:
         if isinstance(x, Markup):
-            own_path = x.replace(EXPLORE, f'href="{scene.num.path}?')
+            own_path = str(x).replace(EXPLORE, f'href="{scene.num.path}?')
             return Markup(own_path.replace('form="go"', f'form="{scene.num.form}"'))
         if isinstance(x, tuple):
             return tuple(own(one) for one in x)

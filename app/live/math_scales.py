@@ -19,9 +19,9 @@ LEFT, RIGHT, TOP, BOTTOM = 48.0, 388.0, 14.0, 158.0
 
 
 class Settings(base.Settings):
-    """The rank that is marked; 1 is the likeliest token."""
+    """The rank that is marked; 1 is the likeliest token. Left out: 10, where there are so many."""
 
-    rank: int = Field(10, ge=1, le=10_000_000)
+    rank: int | None = Field(None, ge=1, le=10_000_000)
 
 
 @dataclass(frozen=True)
@@ -42,14 +42,15 @@ class View:
 
 def view(scene: Scene, s: Settings) -> View:
     run, t, n = scene.run, scene.last, scene.model.config.d_vocab
-    if s.rank > n:
-        raise SettingError("rank", f"There is no rank {s.rank}: the vocabulary has {n} tokens.", "Write rank=1.")
+    rank = min(10, n) if s.rank is None else s.rank
+    if rank > n:
+        raise SettingError("rank", f"There is no rank {rank}: the vocabulary has {n} tokens.", "Write rank=1.")
     logs = run.tensor("log_probs")[t].numpy().astype(np.float64) / math.log(10)
     order = np.argsort(-logs, kind="stable")
     falling = logs[order]
-    token, last = int(order[s.rank - 1]), int(order[-1])
+    token, last = int(order[rank - 1]), int(order[-1])
     return View(
-        drawn(10.0**falling, s.rank, False), drawn(falling, s.rank, True), s.rank, scene.num.token(token),
+        drawn(10.0**falling, rank, False), drawn(falling, rank, True), rank, scene.num.token(token),
         at(scene, t, token), at(scene, t, last), scene.num.token(last), n,
         int((10.0**falling < 10.0 ** falling[0] / (BOTTOM - TOP)).sum()), min(n, 2000),
     )  # fmt: skip

@@ -202,7 +202,7 @@ def _curve(show: Show) -> tuple[Markup, tuple[Markup, ...]]:
     chosen = learned.rate.eta if is_sgd else None
 
     def link(eta: float) -> str:
-        return "" if show.is_long else _stepping(state, eta).url(PATH)
+        return "" if show.is_long else replace(state, at="", eta=eta, optimizer="sgd").url(PATH)
 
     picture = along_slope(
         learned.etas,
@@ -225,7 +225,7 @@ def _curve_says(show: Show) -> list[Markup]:
         return [Markup("None of these losses is a number.")]
     lowest, where = min(finite)
     if where > 0:
-        number = Cells(_stepping(show.state, where)).number("loss.step(1)", exact(lowest), css="num live")
+        number = _stepped(show.state, where, exact(lowest), "num live")
         says.append(
             Markup("The lowest of these losses is {}, at η = {}{}.").format(
                 number,
@@ -273,13 +273,15 @@ def _points(show: Show) -> list[Point]:
                 repr(eta), choose
             )
             if not show.is_long:
-                number = Cells(_stepping(show.state, eta)).number("loss.step(1)", text)
+                number = _stepped(show.state, eta, text, "num")
         found.append(Point(choose, number, learned.rate.optimizer == "sgd" and eta == learned.rate.eta))
     return found
 
 
-def _stepping(state: State, eta: float) -> State:
-    return replace(state, at="", eta=eta, optimizer="sgd")
+def _stepped(state: State, eta: float, text: str, css: str) -> Markup:
+    """The loss after one step at another η: a link of its own, since the page's form carries the page's η."""
+    url = replace(state, eta=eta, optimizer="sgd").select("loss.step(1)").url()
+    return Markup('<a class="{}" href="{}">{}</a>').format(css, url, text)
 
 
 # -- step by step

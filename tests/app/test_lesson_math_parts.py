@@ -1,0 +1,244 @@
+"""The live parts of the second lesson: alone, as fragments, on other models and texts; numbers, settings, errors."""
+
+from __future__ import annotations
+
+import time
+from html import unescape
+
+import pytest
+from bs4 import BeautifulSoup
+from fastapi import FastAPI
+from starlette.testclient import TestClient
+
+from app.live import lesson2, math_learn
+from app.live.table import PARTS
+from model import Run
+from model.ops.update import Rate
+from tests.app.shown_numbers import Reader, read
+
+HTMX = {"HX-Request": "true", "HX-Target": "live"}
+NAMES = [part.name for part in lesson2.PARTS]
+
+# Settings that a part must be able to show, beside its defaults.
+SETTINGS = {
+    "math_dot": ["block=0&head=3&key=0", "block=3", "key=14", "text=Hi&bos=0"],
+    "math_words": ["add=-7.5", "add=50", "target=id:5"],
+    "math_divide": ["block=1&head=2"],
+    "math_surprise": ["start=3", "target=sequence"],
+    "math_scales": ["rank=1", "rank=2304"],
+    "math_cost": ["answer= them", "answer=id:5", "target=sequence", "target=id:5"],
+    "math_nudge": ["h=0.01", "h=4", "target=sequence", "target=id:5&h=1"],
+    "math_slopes": ["words=1", "words=40", "target=sequence"],
+    "math_pull": ["start=126", "target=sequence"],
+    "math_back": ["block=0", "target=sequence"],
+    "math_learn": [
+        "eta=0.01&steps=2",
+        "target=sequence&steps=1",
+        "eta=0",
+        "optimizer=adamw&steps=2",
+        "eta=0.05&steps=3",
+    ],
+}
+
+# A setting that is wrong, and words that the answer must say.
+WRONG = {
+    "math_dot": ("key=99", "no position 99"),
+    "math_words": ("add=51", "add is 51"),
+    "math_divide": ("head=9", "no head 9"),
+    "math_surprise": ("start=99", "no position 99"),
+    "math_scales": ("rank=99999", "no rank 99999"),
+    "math_cost": ("answer=two words", "tokens"),
+    "math_nudge": ("h=0", "h is 0"),
+    "math_slopes": ("words=41", "words is 41"),
+    "math_pull": ("start=128", "no entry 128"),
+    "math_back": ("block=9", "no block 9"),
+    "math_learn": ("eta=-1", "eta"),
+}
+
+
+class Teacher(Reader):
+    """Reads numbers of runs that learn at a rate, or go on from a number that was set, as their links say."""
+
+    def run(self, query: dict[str, str]) -> Run:
+        key = tuple(sorted((k, v) for k, v in query.items() if k in ("model", "text", "target", "bos", "eta", "set")))
+        found = self.others.get((*key, query.get("optimizer", "")))
+        if found is None:
+            found = super().run(query)
+            if "set" in query:
+                found = found.changed([query["set"]])
+            if "eta" in query or "optimizer" in query:
+                from app.rates import measured_rate
+
+                optimizer = query.get("optimizer", "sgd")
+                eta = float(query["eta"]) if "eta" in query else measured_rate(found, optimizer).eta  # type: ignore[arg-type]
+                found = found.at_rate(Rate(eta, optimizer))  # type: ignore[arg-type]
+            self.others[(*key, query.get("optimizer", ""))] = found
+        return found
+
+    def __init__(self, app: FastAPI) -> None:
+        super().__init__(app)
+        self.others: dict[tuple[object, ...], Run] = {}
+
+    def faults(self, html: str) -> list[str]:
+        """Changes of probability are shown in points, a hundred to one."""
+        found = []
+        for number in self.numbers(html):
+            if number.at.startswith("calc(") and "probs[" in number.at and "step(" in number.at:
+                value, half = read(number.text)
+                true = 100 * float(number.run.values(number.at))
+                if abs(value - true) > half * 1.001 + 1e-9:
+                    found.append(f"{number.at} is {true}, shown as {number.text}")
+            elif fault := number.fault():
+                found.append(fault)
+        return found
+
+
+@pytest.fixture(scope="module")
+def teacher(app: FastAPI) -> Teacher:
+    return Teacher(app)
+
+
+def finished(client: TestClient, url: str) -> str:
+    """The part's page once its steps are taken."""
+    for _ in range(40):
+        answer = client.get(url)
+        assert answer.status_code == 200, url
+        if "<progress" not in answer.text:
+            return answer.text
+        time.sleep(0.5)
+    raise AssertionError(f"{url} is not done after twenty seconds")
+
+
+def test_every_part_of_the_lesson_is_tried_here() -> None:
+    assert set(NAMES) == set(SETTINGS) == set(WRONG)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_alone(client: TestClient, teacher: Teacher, name: str) -> None:
+    part = PARTS[name]
+    for query in ["", *SETTINGS[name]]:
+        html = finished(client, f"/embed/{name}?{query}")
+        page = BeautifulSoup(html, "lxml")
+        section = page.select_one(f"section#live-{name}")
+        assert section is not None and section.select_one("h3").get_text() == part.title
+        assert teacher.faults(html) == [], query
+        assert len(html) <= 120_000
+        for number in section.select("a.num"):
+            assert number["href"].startswith((f"/embed/{name}?", "/explore?")), number
+        assert page.select_one("header .links a")["href"].endswith("#" + part.home.partition("#")[2])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_links_and_forms_lead_somewhere(client: TestClient, name: str) -> None:
+    page = BeautifulSoup(finished(client, f"/embed/{name}?"), "lxml").select_one(f"#live-{name}")
+    links = [a["href"] for a in page.select("a:not(.num)") if a["href"].startswith("/")]
+    for url in [*links[:3], *links[-2:], *[a["href"] for a in page.select("a.num")[:2]]]:
+        assert client.get(url).status_code == 200, url
+    form = page.select_one("form.controls")
+    if form is None:
+        return
+    fields = [(f["name"], f.get("value") or "") for f in form.select("input[name]")]
+    fields += [(f["name"], f.select_one("[selected]")["value"]) for f in form.select("select")]
+    assert len(fields) == len({field for field, _ in fields}), "a setting is sent twice"
+    assert form["action"] == f"/embed/{name}" and form.select_one("button") is not None
+    for slider in form.select("[data-pair]"):
+        assert slider["data-pair"] in dict(fields) and not slider.get("name")
+    again = client.get(form["action"], params=fields)
+    same = BeautifulSoup(again.text, "lxml").select_one(f"#live-{name}-out")
+    assert same.get_text() == page.select_one(f"#live-{name}-out").get_text()
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "query", ["", "model=toy&text=the cat sat&bos=0", "text=Hi", "text=&target=id:3", "text=Ünïcödé 🙂 x"]
+)
+def test_as_a_fragment_and_on_other_runs(client: TestClient, teacher: Teacher, name: str, query: str) -> None:
+    finished(client, f"/embed/{name}?{query}")
+    answer = client.get(f"/embed/{name}?{query}", headers=HTMX)
+    assert answer.text.lstrip().startswith(f'<section class="live-part" id="live-{name}"')
+    assert "<html" not in answer.text and "<script" not in answer.text and "style=" not in answer.text
+    assert teacher.faults(answer.text) == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_long_text_makes_buttons_that_carry_it(client: TestClient, teacher: Teacher, name: str) -> None:
+    text = "The dog and the cat went to the park. " * 14
+    finished(client, f"/embed/{name}?text={text}&steps=1")
+    answer = client.get(f"/embed/{name}", params={"text": text, "steps": 1})
+    assert 'name="at"' in answer.text and 'form="go"' not in answer.text
+    assert teacher.faults(answer.text) == []
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_setting_out_of_range_is_named(client: TestClient, name: str) -> None:
+    query, says = WRONG[name]
+    answer = client.get(f"/embed/{name}?{query}")
+    assert answer.status_code == 400
+    assert says in unescape(BeautifulSoup(answer.text, "lxml").select_one("#fault").get_text())
+
+
+# -- what single parts say
+
+
+def says(client: TestClient, url: str) -> str:
+    page = BeautifulSoup(finished(client, url), "lxml")
+    return " ".join(" ".join(p.get_text() for p in page.select(".live-out p, .live-out td")).split())
+
+
+def test_adding_to_every_score_moves_no_share(client: TestClient) -> None:
+    def shares(query: str) -> list[str]:
+        page = BeautifulSoup(client.get(f"/embed/math_words?{query}").text, "lxml")
+        return [row.select("td")[-1].get_text() for row in page.select("#live-math_words tbody tr")]
+
+    assert shares("add=50") == shares("add=-50") == shares("")
+
+
+def test_a_nudged_score_is_really_run_on_from(client: TestClient, teacher: Teacher) -> None:
+    page = BeautifulSoup(client.get("/embed/math_nudge?h=0.5").text, "lxml")
+    link = next(a for a in page.select("a.num") if "set=" in a["href"])
+    run = teacher.run({"text": PARTS_TEXT, "target": ""})
+    changed = run.changed([f"logits[{run.n_pos - 1},{run.target}]+=0.5"])
+    assert abs(read(link.get_text())[0] - float(changed.tensor("loss"))) < 1e-4
+    assert client.get(link["href"]).status_code == 200
+
+
+PARTS_TEXT = "When Mary and John went to the store, John gave a drink to"
+
+
+def test_the_steps_are_those_of_the_rate_that_is_set(client: TestClient, teacher: Teacher) -> None:
+    text = says(client, "/embed/math_learn?eta=0.01&steps=2")
+    run = teacher.run({"text": PARTS_TEXT, "target": "", "eta": "0.01"})
+    assert "2 steps lower it to" in text
+    assert float(run.values("loss.step(2)")) < float(run.values("loss"))
+    assert "With η = 0" in says(client, "/embed/math_learn?eta=0")
+
+
+def test_what_a_step_does_is_said_as_it_is(client: TestClient, teacher: Teacher) -> None:
+    """Of a short text at a wild η no step is promised to help."""
+    for eta in (0.02, 3.0):
+        run = teacher.run({"text": "Hi", "target": "sequence", "eta": f"{eta:g}"})
+        before, after = (float(run.values(at)) for at in ("loss", "loss.step(1)"))
+        word = "lowers" if after < before else "raises" if after > before else "leaves" if after == before else "breaks"
+        assert f"One step {word}" in says(client, f"/embed/math_learn?text=Hi&target=sequence&eta={eta:g}&steps=1")
+
+
+def test_a_large_model_waits_to_be_asked(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(math_learn, "LARGE", 1000)
+    answer = client.get("/embed/math_learn?text=The sun and the rain")
+    link = BeautifulSoup(answer.text, "lxml").select_one("#live-math_learn-out a[href*='go=1']")
+    assert link is not None and "Whose share it took" not in answer.text
+    assert "Whose share it took" in finished(client, link["href"])
+
+
+def test_steps_under_way_ask_again(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(math_learn, "PATIENCE", 0.0)
+    url = "/embed/math_learn?text=The moon and the stars&steps=3"
+    page = BeautifulSoup(client.get(url).text, "lxml")
+    waiting = page.select_one("#live-math_learn-out [data-hx-trigger]")
+    assert waiting is not None and waiting["data-hx-get"].startswith("/embed/math_learn?")
+    assert "Whose share it took" in finished(client, url)
+
+
+def test_numbers_that_were_set_take_no_steps(client: TestClient) -> None:
+    answer = client.get("/embed/math_learn", params={"set": "blocks.0.attn.z[0,0,0]=1"})
+    assert answer.status_code == 400 and "as it is" in answer.text
