@@ -18,10 +18,12 @@ from app.generations import MOST_TOKENS, Generations
 from app.main import create_app
 from app.models import ModelStore
 from app.present import numbers
-from app.present.choice import ROWS, brief_percent, percent
+from app.present.choice import ROWS, brief_percent, choice_view, percent
+from app.present.generation import cache_view
 from app.runs import Busy
 from app.settings import Settings
-from app.urls import State
+from app.templating import Templates
+from app.urls import Cells, State
 from model import LanguageModel, load
 from model.errors import SettingError
 from model.generate import Step
@@ -156,6 +158,19 @@ def test_without_the_comparison(client: TestClient):
     page = soup(client, url_of(**QUERY, compare=0))
     assert len(page.select("#cache .chart")) == 1 and "up to rounding" not in one(page, "#cache").text
     assert one(page, "#ask [name=compare]").has_attr("checked")
+
+
+def test_the_parts_stand_alone(model: LanguageModel):
+    """In a lesson there is no page around them: no step to go to, no token to take."""
+    cells, templates = Cells(State(text=TEXT)), Templates()
+    choice = choice_view(model, model.run(TEXT).next(**SAMPLED), cells)
+    part = BeautifulSoup(templates.render("parts/_choice.html", choice=choice), "lxml")
+    assert len(part.select(".ranking tbody tr:has(.rank)")) == ROWS and not part.select("form, button")
+    assert all(str(link["href"]).startswith("/explore?") for link in part.select("a"))
+    cache = cache_view(model, list(model.generate(TEXT, 3, compare=True, **SAMPLED)), cells)
+    assert (
+        len(BeautifulSoup(templates.render("parts/_generate_cache.html", cache=cache), "lxml").select("tbody tr")) == 4
+    )
 
 
 # -- settings at their ends
