@@ -164,6 +164,11 @@ class Run:
             return self._learning
 
     @property
+    def steps_taken(self) -> int:
+        """How many learning steps are kept with this run; asking takes none."""
+        return len(self._learning.runs) - 1 if self._learning else 0
+
+    @property
     def rate(self) -> Rate:
         """The learning rate in use: the one given, or one measured to lower this run's loss."""
         return self.learning.rate
