@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field, StringConstraints, field_validator
 
 from app.services import Services
 from app.urls import DEFAULT_STEPS, DEFAULT_TEXT, MAX_TRAIL, State
+from model.address import Calc, parse
 from model.patch import MOST_CHANGES
 from model.run import MOST_STEPS
 
@@ -71,6 +72,14 @@ class ViewQuery(RunQuery):
     order: Literal["size", "index"] = "size"
     offset: int = Field(0, ge=0, le=LARGEST)
     trail: str = ""
+    nudge: float | None = Field(None, gt=0, le=1000, allow_inf_nan=False)
+    after: int | None = Field(None, ge=1, le=MOST_STEPS, description="Look at the same place after so many steps.")
+
+    @field_validator("nudge", "after", mode="before")
+    @classmethod
+    def asked(cls, given: object) -> object:
+        """An empty field asks for nothing."""
+        return given.strip().replace(",", ".") or None if isinstance(given, str) else given
 
 
 def services(request: Request) -> Services:
@@ -97,8 +106,17 @@ def view_state(query: Annotated[ViewQuery, Query()], held: Held) -> State:
     run = run_state(held, query)
     trail = tuple(filter(None, query.trail.split("~")))[-MAX_TRAIL:]
     return replace(
-        run, at=query.at.strip(), row=query.row, col=query.col, order=query.order, offset=query.offset, trail=trail
-    )
+        run, at=place(query), row=query.row, col=query.col, order=query.order, offset=query.offset, trail=trail,
+        nudge=query.nudge,
+    )  # fmt: skip
+
+
+def place(query: ViewQuery) -> str:
+    """The address; after as many steps as a form asks for. Raises AddressError."""
+    at = query.at.strip()
+    if query.after is None or not at or isinstance(parsed := parse(at), Calc):
+        return at
+    return str(replace(parsed, quantity="step" if query.after == 1 else f"step({query.after})"))
 
 
 PageState = Annotated[State, Depends(view_state)]

@@ -42,6 +42,7 @@ states = st.builds(
     changes=st.lists(st.sampled_from(["blocks.1.attn.z[:,2,:]=0", "embed[0,1]+=-1e-05"]), max_size=MOST_CHANGES).map(
         tuple
     ),
+    nudge=st.one_of(st.none(), st.floats(1e-9, 1000)),
 )
 
 
