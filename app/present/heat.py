@@ -46,7 +46,7 @@ class Scale:
 
 def exponent_of(short: str, quantity: str = "") -> float:
     """The exponent for a site by the last piece of its name; slopes are no shares of anything."""
-    return 1.0 if short in SHARES and not quantity else ROOT
+    return 1.0 if short in SHARES and (not quantity or quantity.startswith("step")) else ROOT
 
 
 def css(step: int) -> str:

@@ -65,10 +65,10 @@ def moved(run: Run, here: Address, site: str) -> str:
 
 
 def _quantity(here: Address, node: Site) -> str:
-    """Slopes lead to slopes, except those of token ids, which have none; only a parameter takes a step."""
-    if node.name == "tokens" or (here.quantity.startswith("step") and not node.is_parameter):
+    """Slopes lead to slopes, steps to the same step; token ids have neither, AdamW's averages only weights have."""
+    if node.name == "tokens":
         return ""
-    return here.quantity
+    return f"step({here.step})" if here.kind in ("m", "v") and not node.is_parameter else here.quantity
 
 
 def _fitting(i: int | None, size: int) -> Index:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from markupsafe import Markup
 
-from app.present import numbers
+from app.present import numbers, steps
 from app.present.axes import NEXT, meaning, named_token, place_token
 from app.present.grid import Table, grid, listing
 from app.present.overview import Overview, overview
@@ -118,9 +118,9 @@ def _table(run: Run, shown: Window, cells: Cells) -> Table | None:
 
 
 def _title(node: Node, address: Address) -> str:
-    if address.quantity == "grad":
-        return f"{node.title}: gradient"
-    return f"{node.title}: after a step" if address.quantity else node.title
+    after = f"after {steps.in_words(address.step)}" if address.step is not None else ""
+    kind = {"grad": "gradient", "m": "AdamW’s average slope", "v": "AdamW’s average squared slope"}.get(address.kind)
+    return ": ".join(filter(None, (node.title, ", ".join(filter(None, (kind, after))))))
 
 
 def _code(shown: Window) -> Markup:
@@ -140,8 +140,17 @@ def _says(run: Run, node: Node, shown: Window) -> Markup:
         where.append(_fixed_words(run, shown.axes[a], i))
     place = Markup(", ").join(where)
     place = Markup("{}. ").format(place[:1].upper() + place[1:]) if place else Markup("")
-    slopes = " Each number is ∂loss/∂it: how fast the loss grows with it." if shown.address.quantity == "grad" else ""
-    return place + Markup("{}{}").format(_layout_words(run, node, shown), slopes)
+    return place + Markup("{}{}").format(_layout_words(run, node, shown), _quantity_words(shown.address))
+
+
+def _quantity_words(address: Address) -> str:
+    after = f"after {steps.in_words(address.step)} of learning" if address.step is not None else ""
+    if address.kind == "grad":
+        return f" Each number is ∂loss/∂it{', ' if after else ''}{after}: how fast the loss grows with it."
+    if address.kind in ("m", "v"):
+        what = "slopes" if address.kind == "m" else "squared slopes"
+        return f" Each number is AdamW’s running average of the {what} {after}."
+    return f" Each number as it is {after}." if after else ""
 
 
 def _fixed_words(run: Run, axis: str, i: int) -> Markup:
