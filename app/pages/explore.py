@@ -9,7 +9,9 @@ from starlette.datastructures import Headers
 from starlette.responses import HTMLResponse, Response
 
 from app.params import Held, PageState
+from app.present import steps
 from app.present.map import map_view
+from app.present.places import chosen
 from app.present.sentence import heading, sentence_view, writable
 from app.present.values import values_view
 from app.present.why import why_view
@@ -47,23 +49,31 @@ def requested_zone(headers: Headers) -> str:
 def render(held: Services, run: Run, asked: State, zone: str) -> str:
     """HTML of one zone or of the page."""
     state = selected(run, asked)
+    shown = untaken(run, state)
     context = {
         "state": state,
         "run": run,
         "model": run.model,
         "models": held.models,
-        "title": heading(run, state.at),
+        "title": heading(run, shown.at),
         "fragment": bool(zone),
     }
     if zone in ("", "zones"):
-        context |= {"sentence": sentence_view(run, state), "map": map_view(run, state)}
+        context |= {"sentence": sentence_view(run, shown), "map": map_view(run, shown)}
     if zone in ("", "zones", "values"):
-        context["values"] = values_view(run, state)
+        context["values"] = values_view(run, shown)
     if zone in ("", "zones", "why"):
         context["why"] = why_view(run, state)
     if not zone:
         context["target_field"] = target_field(run, asked)
     return held.templates.render(f"parts/_{zone}.html" if zone else "pages/explore.html", **context)
+
+
+def untaken(run: Run, state: State) -> State:
+    """What the page shows beside the why panel: the place before its steps, where it does not take them itself."""
+    if not steps.must_wait(run, state.at):
+        return state
+    return replace(state, at=str(steps.before(chosen(run, state.at))))
 
 
 def target_field(run: Run, asked: State) -> str:
@@ -88,7 +98,8 @@ def checked(run: Run, at: str) -> str:
     """The address in its usual spelling. Raises AddressError where it names nothing in this run."""
     parsed = parse(at)
     if isinstance(parsed, Calc):
-        number(run, parsed)
+        if not steps.must_wait(run, at):
+            number(run, parsed)
     else:
         run.check(parsed)
     return str(parsed)

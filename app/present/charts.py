@@ -11,7 +11,7 @@ import numpy as np
 from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
-from app.present.numbers import MINUS, scientific
+from app.present.numbers import MINUS, scientific, superscript
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
@@ -57,7 +57,7 @@ def tick_text(x: float) -> str:
         return "0"
     if 1e-4 <= abs(x) < 1e5:
         return f"{x:.5f}".rstrip("0").rstrip(".").replace("-", MINUS)
-    return scientific(x, 0)
+    return scientific(x, 1).replace(".0×", "×")
 
 
 def brief(x: float) -> str:
@@ -312,3 +312,64 @@ def spread(values: Floats, middle: float, width: float, mark: float | None, labe
 def largest(values: Sequence[float]) -> float:
     """The largest size among finite numbers, 0 where there is none."""
     return max((abs(x) for x in values if math.isfinite(x)), default=0.0)
+
+
+# -- a number step by step
+
+
+def by_step(values: Floats, label: str) -> Markup:
+    """Values after 0, 1, … steps as a line, the last one marked and said."""
+    low, high = float(min(values.min(), 0.0)), float(max(values.max(), 0.0))
+    y = Scale(low, high or (low == 0) * 1.0, 104, 10)
+    left = max(len(tick_text(tick)) for tick in ticks(y.low, y.high, 3))
+    right = max(len(brief(float(values[-1]))), 4)
+    x = Scale(0, len(values) - 1, max(14 + 6.3 * left, 40), WIDTH - 14 - 7.2 * right)
+    d = "M" + "L".join(point(x(n), y(float(v))) for n, v in enumerate(values))
+    dots = "".join(
+        f'<circle class="dot" cx="{x(n):.1f}" cy="{y(float(v)):.1f}" r="2"/>'
+        for n, v in enumerate(values)
+        if len(values) < 30
+    )
+    marks = [n for n in ticks(0, len(values) - 1, 6) if float(n).is_integer()]
+    feet = "".join(f'<text x="{x(n):.1f}" y="122" text-anchor="middle">{n:g}</text>' for n in marks)
+    name = f'<text x="{x.stop + 7:g}" y="122">steps</text>'
+    return drawing(
+        f'{_ticks(y, x, most=3)}<path class="total" d="{d}"/>{dots}{_end(float(values[-1]), x, y)}{feet}{name}',
+        128,
+        label,
+    )
+
+
+# -- sizes against sizes
+
+
+def log_log(points: Sequence[tuple[float, float, bool]], label: str) -> Markup:
+    """Shares against distances on log axes: (distance, share, whether it is drawn hollow)."""
+    hs, errors = [math.log10(h) for h, _, _ in points], [math.log10(e) for _, e, _ in points]
+    x = Scale(min(hs) - 0.3, max(hs) + 0.3, 52, WIDTH - 12)
+    y = Scale(math.floor(min(errors)), math.ceil(max(errors)) or 1.0, 126, 12)
+    every = max(1, round((y.high - y.low) / 4))
+    parts = []
+    for power in range(int(y.low), int(y.high) + 1, every):
+        parts.append(
+            f'<path class="grid-line" d="M{x.start:g} {y(power):.1f}H{x.stop:g}"/>'
+            f'<text x="{x.start - 6:g}" y="{y(power) + 4:.1f}" text-anchor="end">{share_text(power)}</text>'
+        )
+    for power in range(math.ceil(x.low), math.floor(x.high) + 1):
+        parts.append(f'<path class="grid-line" d="M{x(power):.1f} {y.start:g}v4"/>')
+        text = tick_text(10.0**power).removeprefix("1×")
+        parts.append(f'<text x="{x(power):.1f}" y="{y.start + 17:g}" text-anchor="middle">{text}</text>')
+    line = sorted(zip(hs, errors, strict=True))
+    parts.append('<path class="axis" d="M' + "L".join(point(x(h), y(e)) for h, e in line) + '"/>')
+    for h, e, (_, _, hollow) in zip(hs, errors, points, strict=True):
+        parts.append(f'<circle class="{"hollow" if hollow else "dot"}" cx="{x(h):.1f}" cy="{y(e):.1f}" r="3.5"/>')
+    parts.append(f'<text x="{x.stop:g}" y="{y.start + 31:g}" text-anchor="end">h, the size of the nudge</text>')
+    return drawing("".join(parts), 162, label)
+
+
+def share_text(power: int) -> str:
+    """A power of ten as a share: 100 %, 0.1 %, 10⁻⁵ %; from 1000 % on as times."""
+    if power > 1:
+        return f"{tick_text(10.0**power)} ×"
+    percent = power + 2
+    return f"{10.0**percent:.{max(-percent, 0)}f} %" if percent >= -3 else f"10{superscript(percent)} %"

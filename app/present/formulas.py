@@ -54,6 +54,7 @@ def table(lines: Sequence[tuple[str, str]]) -> Markup:
 def width(latex: str) -> int:
     """About how many signs wide a formula is set: a command counts as one, braces and what stands below as none."""
     latex = re.sub(r"\\underset\{\\text\{[^}]*\}\}", "", latex)
+    latex = latex.replace(r"\times", "xx")
     return len(re.sub(r"[{}\s_^]|\\,", "", re.sub(r"\\[a-z]+", "x", latex)))
 
 
@@ -152,17 +153,26 @@ def _with_values(e: Explanation, room: float) -> list[str]:
 
 def _sum(e: Explanation, room: float) -> list[str]:
     """Factors multiplied, then products added; of a long sum the first two terms, or one where two do not fit."""
+    if e.op == "gradient" and e.site == "logits":
+        return _p_minus_y(e)
     if e.n_terms == 1:
         written, made = written_term(e, e.terms[0]), number(e.terms[0].product)
         return [result(e.total)] if written == made else [written, result(e.total)]
     most = e.n_terms if e.n_terms <= FEW else 2
     written = _among(e, [written_term(e, term) for term in e.terms[:most]])
-    if width(written) > room and e.n_terms > FEW:
+    if width(written) > room:
         written = _among(e, [written_term(e, e.terms[0])])
-    products = [_products(e, n) for n in ((most, 1) if e.n_terms > FEW else (most,))]
+    products = [_products(e, n) for n in range(most, 0, -1)]
     made = next((line for line in products if width(line) <= room), products[-1])
     is_plain = all(written_term(e, term) == number(term.product) for term in e.terms[:most])
     return [made] if is_plain else [written, made]
+
+
+def _p_minus_y(e: Explanation) -> list[str]:
+    """The probability less 1 or 0 (each shared among the positions that count)."""
+    terms = sorted(e.terms, key=lambda term: term.index)
+    tail = [] if len(terms) > 1 else ["-0"]
+    return [added([*(number(term.product) for term in terms), *tail]) + f" = {result(e.total)}"]
 
 
 def _products(e: Explanation, n: int) -> str:
@@ -250,12 +260,17 @@ def multiplied(factors: Sequence[Factor]) -> str:
         one = _factor(same[0])
         alone = len(powers) == 1 and len(same) == 1 and not minus
         one = one if alone else _bracketed(one)
-        parts.append(one if len(same) == 1 else f"{one}^{{{len(same)}}}")
+        if len(same) > 1:
+            one = f"{rf'({one})' if '^' in one and not one.startswith('(') else one}^{{{len(same)}}}"
+        parts.append(one)
     return ("-" if minus else "") + (r" \times ".join(parts) or "1")
 
 
 def _factor(factor: Factor) -> str:
-    return factor.constant if factor.constant is not None else number(factor.value)
+    """A factor's value; of a constant its name, unless that is a letter whose value the reader chose."""
+    if factor.constant is None or r"\eta" in factor.constant or r"\beta" in factor.constant:
+        return number(factor.value)
+    return factor.constant
 
 
 def _bracketed(latex: str) -> str:

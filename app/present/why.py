@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from markupsafe import Markup, escape
 
-from app.present import charts, formulas, numbers, why_names
+from app.present import charts, formulas, numbers, steps, why_names, why_slopes, why_steps
 from app.present.charts import Ints
 from app.present.tokens import sentence_html
 from app.present.why_check import Check, check
 from app.present.why_links import FORM, PATH, Links
+from app.present.why_nudge import NudgeView, nudge_view
 from app.present.why_numbers import exact, short
 from app.present.why_pictures import Picture, TokenCard, picture
+from app.present.why_steps import After, Waiting
 from app.present.why_terms import PAGE, Table, listed, term_order, terms_table
 from app.urls import State
 from model.address import Address, Calc, parse
@@ -25,7 +27,9 @@ from model.backward import gradient_formula
 from model.errors import ReaderError
 from model.explain import SLOPE
 from model.expression import expression_rule, rule_of
-from model.ops.base import Column, Computed, Ref, refs_in
+from model.ops.base import Column, Computed, Op, Ref, refs_in
+from model.ops.update import step_formula
+from model.patch import parse_patch
 
 if TYPE_CHECKING:
     from model import Run
@@ -35,8 +39,9 @@ if TYPE_CHECKING:
 MOST_READERS = 6
 LONG_TRAIL, FEW_STEPS = 5_000, 5  # bytes of all the trail's links; how many steps are shown past that
 LONGEST = 48  # characters of an address shown as a link
-NOT_YET = "Not in this version yet"
-NO_SLOPE = "A token id is an address in the vocabulary: it has no slope"
+NO_QUANTITY = "A token id is an address in the vocabulary, no quantity: it has no slope and takes no step"
+CHANGED = "In a run with numbers set by you there are no slopes and no steps: take the changes away to see them"
+WHATIF = "/whatif"
 CHART_FROM = 4  # terms; fewer are seen at a glance in the table
 LARGEST_SEARCHED = 4_000_000  # numbers; in larger tensors the largest is not looked for
 
@@ -130,6 +135,11 @@ class WhyView:
     readers: str = "Used by"
     places: tuple[tuple[str, Linked], ...] = ()
     notes: tuple[str, ...] = ()
+    unit: str = ""
+    after: After | None = None
+    waiting: Waiting | None = None
+    nudge: NudgeView | None = None
+    whatif: str = ""
 
     form: str = FORM
     path: str = PATH
@@ -140,76 +150,182 @@ def why_view(run: Run, state: State) -> WhyView:
 
     Raises AddressError where the address does not parse or does not exist in this run.
     """
-    parsed = parse(state.at)
-    links = Links(state)
+    parsed, links = parse(state.at), Links(state)
     if isinstance(parsed, Calc):
-        return _number(run, state, links, None, None, parsed)
+        if steps.must_wait(run, state.at):
+            return _waiting(run, state, links, None, None)
+        return _number(Place(run, links), run, state, None, None, parsed)
     address = run.check(parsed)
     node = run.model.graph[address.site]
+    if steps.must_wait(run, state.at):
+        return _waiting(run, state, links, node, address)
     if address.is_single:
-        return _number(run, state, links, node, address, None)
+        return _number(_in_its_run(run, state, node, address), run, state, node, address, None)
     return _site(run, state, links, node, address)
 
 
 # -- one number
 
 
+@dataclass(frozen=True)
+class Place:
+    """The run that a number is explained in, and links onward from it; `own` is the number's address there."""
+
+    run: Run
+    links: Links
+    own: Address | None = None
+
+
+def _in_its_run(run: Run, state: State, node: Node, address: Address) -> Place:
+    """Numbers after k steps are numbers of a run of their own, weights and their averages belong to the start's."""
+    k = address.step
+    if k is None or (node.is_parameter and address.kind != "grad"):
+        return Place(run, Links(state), address)
+    run.learning.take(k, with_slopes=address.kind == "grad")
+    own = replace(address, quantity="grad" if address.kind == "grad" else "")
+    return Place(run.learning.runs[k], Links(state, k), own)
+
+
 def _number(
-    run: Run, state: State, links: Links, node: Node | None, address: Address | None, calc: Calc | None
+    place: Place, run: Run, state: State, node: Node | None, address: Address | None, calc: Calc | None
 ) -> WhyView:
-    e = run.explain(state.at, offset=state.offset, limit=PAGE, order=state.order)
+    there, links, own = place.run, place.links, place.own
+    kind = own.kind if own else ""
+    is_update = kind in ("step", "m", "v")
+    e = there.explain(str(own or calc), offset=state.offset, limit=PAGE, order="index" if is_update else state.order)
     order = term_order(e)
-    op = node.op if node and address and not address.quantity else None
+    op = node.op if node and own and not own.quantity else None
     shows_terms = e.combine != "given" and e.n_terms > 0
     readers = e.used_by[:MOST_READERS]
-    shown = picture(run, e, op, address.index, links) if op and address else None  # type: ignore[arg-type]
+    sentence, notes = _sentence(run, place, node, address, e)
+    if node and own and is_update:
+        e = replace(e, formula=why_steps.formula(e, own, run.rate))
+    elif node and own and kind == "grad":
+        e = replace(e, formula=why_slopes.formula(there, e, node, own.index))  # type: ignore[arg-type]
+    shown = _picture(there, e, op, node, own, links)
+    takes_steps = address is not None and address.kind in ("step", "m", "v")
     return WhyView(
         title=_title(node, address) if node and address else "An expression",
-        address=e.address,
+        address=state.at if address is None else str(address),
         whereabouts=tuple(why_names.whereabouts(run, address)) if address else (),
-        sentence=sentence_html(run, e.plain),
+        sentence=sentence_html(there, sentence),
         trail=_trail(run, state),
         tabs=_tabs(state, node, address),
         formula=formulas.table(formulas.lines(e, calc.tree if calc else None)),
         hidden=_hidden(links),
-        value=exact(e.value),
+        value=_shown(run, address, e),
         picture=shown,
-        figure=_figure(e, order),
+        figure=None if is_update else _figure(e, order),
         steps=tuple(_step(step.latex, step.value, step.address, links) for step in e.steps),
-        table=terms_table(run, e, op, links, order) if shows_terms else None,
-        order=_orders(state, e),
+        table=terms_table(there, e, op, links, order) if shows_terms else None,
+        order=() if is_update else _orders(state, e),
         pager=_pager(state, e),
         page=_page(e),
         files=_files(state, e) if shows_terms else (),
         check=check(e) if e.combine != "given" else None,
-        end=_end(node, address) if e.combine == "given" and node and address else None,
-        made_from=tuple(_linked(run, at, e.address, links) for at in _made_from(run, address or calc, e)),
-        used_by=tuple(_linked(run, reader, e.address, links) for reader in readers),
+        end=_end(node, own) if e.combine == "given" and node and own else None,
+        made_from=tuple(_linked(there, at, e.address, links) for at in _made_from(there, own or calc, e)),
+        used_by=tuple(_linked(there, reader, e.address, links) for reader in readers),
         more_readers=len(e.used_by) - len(readers),
-        readers="Handed on to" if address and address.quantity == "grad" else "Used by",
-        notes=e.notes[:1] if isinstance(shown, TokenCard) else e.notes,
+        readers="Handed on to" if kind == "grad" else "Used by",
+        notes=notes[:1] if isinstance(shown, TokenCard) else notes,
+        unit="change of the loss for each unit of this number" if kind == "grad" else "",
+        after=why_steps.after(run, state, address, Links(state)) if address and takes_steps else None,
+        nudge=nudge_view(run, state, address, Links(state)) if address and kind == "grad" else None,
+        whatif=_whatif(run, state, address) if address and not address.quantity else "",
     )
 
 
+def _shown(run: Run, address: Address | None, e: Explanation) -> str:
+    """The value; after steps, with figures enough to tell it from what it was before."""
+    if address is None or address.kind != "step":
+        return exact(e.value)
+    return why_steps.apart(float(run.values(str(steps.before(address)))), e.value)[1]
+
+
+def _sentence(
+    run: Run, place: Place, node: Node | None, address: Address | None, e: Explanation
+) -> tuple[str, tuple[str, ...]]:
+    """What the number is, in a sentence, and the notes that it leaves to say."""
+    own = place.own
+    if node is None or address is None or own is None:
+        return e.plain, e.notes
+    if own.kind == "grad":
+        reason = e.notes[0] if e.value == 0 and e.notes else why_slopes.why_zero(place.run, e)
+        notes = e.notes[1:] if e.value == 0 else e.notes
+        says = why_slopes.sentence(place.run, e, node, own.index)  # type: ignore[arg-type]
+        return f"{says} {reason}".rstrip(), () if e.combine == "given" else notes
+    if address.quantity:
+        return why_steps.sentence(run, node, address, e), e.notes
+    return e.plain, e.notes
+
+
+def _picture(
+    run: Run, e: Explanation, op: Op | None, node: Node | None, own: Address | None, links: Links
+) -> Picture | None:
+    if own is None or node is None:
+        return None
+    if own.kind == "grad":
+        return why_slopes.by_reader(run, e, node, own.index, links)  # type: ignore[arg-type]
+    return picture(run, e, op, own.index, links) if op else None  # type: ignore[arg-type]
+
+
 def _title(node: Node, address: Address) -> str:
+    if not address.quantity:
+        return node.title
     name = f"{node.title[0].lower()}{node.title[1:]}"
-    if address.quantity.startswith("step"):
-        return f"After learning: {name}"
-    return f"Gradient of {name}" if address.quantity == "grad" else node.title
+    after = f", after {steps.in_words(address.step)}" if address.step is not None else ""
+    what = {"grad": f"Gradient of {name}", "m": f"AdamW’s average slope of {name}",
+            "v": f"AdamW’s average squared slope of {name}"}.get(address.kind, node.title)  # fmt: skip
+    return what + after
 
 
 def _tabs(state: State, node: Node | None, address: Address | None) -> tuple[Tab, ...]:
-    """The quantities at one place: its value, the loss's slope along it, its value after a step."""
+    """The quantities at one place: its value, the loss's slope along it, its value after learning steps."""
     if node is None or address is None:
         return ()
-    is_slope, is_step = address.quantity == "grad", address.quantity.startswith("step")
-    value = replace(state, at=str(replace(address, quantity="")), offset=0).url(PATH)
-    slope = replace(state, at=str(replace(address, quantity="grad")), offset=0).url(PATH)
-    step = NOT_YET if node.is_parameter else "Only learned weights take a step"
-    return (
-        Tab("Value", value if address.quantity else ""),
-        Tab("Gradient", "" if is_slope else slope) if node.name != "tokens" else Tab("Gradient", "", NO_SLOPE),
-        Tab("After a step", "", "" if is_step else step),
+    here = {"": "Value", "grad": "Gradient"}.get(address.kind, "After a step")
+    k = address.step or 0
+    places = {
+        "Value": steps.before(address),
+        "Gradient": replace(address, quantity="grad"),
+        "After a step": steps.stepped(address, max(k + (node.is_parameter and here == "Gradient"), 1)),
+    }
+    reason = NO_QUANTITY if node.name == "tokens" else CHANGED if state.changes else ""
+    return tuple(
+        Tab(name)
+        if name == here
+        else Tab(name, "", reason)
+        if reason and name != "Value"
+        else Tab(name, state.turn(str(place)).url(PATH))
+        for name, place in places.items()
+    )
+
+
+def _whatif(run: Run, state: State, address: Address) -> str:
+    """Where this number can be set: the page of what-ifs, with its address and value filled in."""
+    place, value = str(address), float(run.values(address))
+    try:
+        parse_patch(run.model, f"{place}={value!r}")
+    except ReaderError:
+        return ""
+    others = [change for change in state.changes if not change.startswith((f"{place}=", f"{place}+="))]
+    return replace(state, trail=(), offset=0).change(*others, f"{place}={value:.6g}").url(WHATIF)
+
+
+def _waiting(run: Run, state: State, links: Links, node: Node | None, address: Address | None) -> WhyView:
+    """Steps of a large model that are not taken yet: nothing is computed, the page says what it would cost."""
+    title = _title(node, address) if node and address else "An expression"
+    return WhyView(
+        title=title,
+        address=state.at,
+        whereabouts=tuple(why_names.whereabouts(run, address)) if address else (),
+        sentence=Markup("These steps are not taken yet."),
+        trail=_trail(run, state),
+        tabs=_tabs(state, node, address) if address and address.is_single else (),
+        formula=Markup(""),
+        hidden=_hidden(links),
+        waiting=why_steps.waiting(run, state, address),
     )
 
 
@@ -225,7 +341,7 @@ def _step(latex: str, value: float, address: str, links: Links) -> Step:
 
 def _figure(e: Explanation, order: Ints) -> Figure | None:
     """The running total of a sum that is too long to see at a glance."""
-    if e.combine != "sum" or e.n_terms < CHART_FROM or not np.isfinite(e.total):
+    if e.combine != "sum" or e.n_terms < CHART_FROM or not np.isfinite(e.total) or not e.products.any():
         return None
     window = listed(e)
     how = "largest first" if e.order == "size" else "in order"
@@ -263,8 +379,10 @@ def _trail(run: Run, state: State) -> tuple[Crumb, ...]:
 
 
 def _value_of(run: Run, at: str) -> str:
-    """The value of one number in few figures, nothing for more than one."""
+    """The value of one number in few figures, nothing for more than one, or where it would take steps first."""
     parsed = parse(at)
+    if steps.must_wait(run, at):
+        return ""
     if isinstance(parsed, Address) and not run.check(parsed).is_single:
         return ""
     x = run.values(parsed) if isinstance(parsed, Address) else run.values(at)
@@ -312,7 +430,7 @@ def _files(state: State, e: Explanation) -> tuple[Choice, ...]:
 
 
 def _end(node: Node, address: Address) -> End:
-    if address.quantity == "grad":
+    if address.kind == "grad":
         return End(
             "The slope of the loss along itself: the chain ends here", "Every other slope is counted from this one."
         )
@@ -326,6 +444,10 @@ def _end(node: Node, address: Address) -> End:
 
 def _made_from(run: Run, parsed: Address | Calc | None, e: Explanation) -> list[str]:
     """What the terms read, as whole rows where a term runs along one."""
+    if isinstance(parsed, Address) and parsed.kind == "step" and run.rate.optimizer == "adamw" and parsed.step:
+        k = parsed.step
+        before = steps.stepped(parsed, k - 1) if k > 1 else steps.before(parsed)
+        return [str(before), *(str(replace(parsed, quantity=f"{moment}({k})")) for moment in "mv")]
     try:
         rule = rule_of(run, parsed) if isinstance(parsed, Address) else expression_rule(run, parsed)  # type: ignore[arg-type]
     except ReaderError:  # a quantity whose rule only `explain` knows: what the listed terms read
@@ -370,8 +492,8 @@ def _site(run: Run, state: State, links: Links, node: Node, address: Address) ->
     reads = [Linked(links.to(site, Markup("<code>{}</code>").format(site), css="")) for site in node.op.reads]
     readers = list(dict.fromkeys(reader.name for reader in graph.consumers(node.name)))
     consumers = [Linked(links.to(site, Markup("<code>{}</code>").format(site), css="")) for site in readers]
-    is_slope = address.quantity == "grad"
-    written = gradient_formula(run, node, first) if is_slope else node.op.formula(run, first)
+    is_slope = address.kind == "grad"
+    written = _written(run, node, address, first)
     left, *rights = formulas.sides(written)
     return WhyView(
         title=_title(node, address),
@@ -386,6 +508,18 @@ def _site(run: Run, state: State, links: Links, node: Node, address: Address) ->
         more_readers=max(len(consumers) - MOST_READERS, 0),
         places=tuple(_places(run, address, first, links)),
     )
+
+
+def _written(run: Run, node: Node, address: Address, first: tuple[int, ...]) -> str:
+    """The formula of a site's first number."""
+    if address.kind == "grad":
+        return gradient_formula(run, node, first)
+    symbol = node.op.formula(run, first)
+    if address.kind in ("m", "v"):
+        return why_steps.moment_formula(address.kind, address.step or 0)
+    if address.kind == "step" and node.is_parameter:
+        return step_formula(run.rate, symbol.split(" = ")[0], address.step or 0)
+    return symbol
 
 
 def _places(run: Run, address: Address, first: tuple[int, ...], links: Links) -> list[tuple[str, Linked]]:

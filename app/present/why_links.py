@@ -13,6 +13,7 @@ from urllib.parse import quote, urlencode
 from markupsafe import Markup
 
 from app.urls import SAFE, State
+from model.learn import after_steps
 
 PATH = "/explore"
 FORM = "follow"
@@ -20,10 +21,13 @@ LONG_FRONT = 240
 
 
 class Links:
-    """Links onward from `state.at`."""
+    """Links onward from `state.at`.
 
-    def __init__(self, state: State) -> None:
-        self.state = state
+    In a panel of the run after `step` learning steps, addresses are that run's own; the links add which run it is.
+    """
+
+    def __init__(self, state: State, step: int = 0) -> None:
+        self.state, self.step = state, step
         onward = state.follow("").view_query
         self.fields = [*state.run_query, *onward]
         self.as_buttons = len(urlencode(self.fields, safe=SAFE, quote_via=quote)) > LONG_FRONT
@@ -33,6 +37,10 @@ class Links:
 
     def to(self, at: str, shown: str | Markup, *, css: str = "num", title: str = "", current: bool = False) -> Markup:
         """A link to one address; what it shows is plain text or Markup."""
+        if self.step:
+            if "partial(" in at:  # only of the run as it is do the first terms have an address
+                return shown if isinstance(shown, Markup) else Markup(escape(shown))
+            title, at = (after_steps(title, self.step) if title == at else title), after_steps(at, self.step)
         here = ' aria-current="true"' if current else ""
         hint = f' title="{escape(title, quote=True)}"' if title else ""
         inside = shown if isinstance(shown, Markup) else escape(shown)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup, escape
 
+from app.present import steps
 from app.present.numbers import count
 from app.present.tokens import token_html
 from model.address import Address, Binary, Calc, Call, Node, Partial, parse
@@ -51,7 +52,36 @@ AXES = {
     "d_vocab": "token",
     "n_ctx": "position",
 }
-SLOPE = "∂"  # in front of a name: the loss's slope along it
+# Who hands a slope back, in words, by the last piece of its name.
+READERS = {
+    "mean": "the mean of its LayerNorm",
+    "var": "the variance of its LayerNorm",
+    "scale": "the scale of its LayerNorm",
+    "normalized": "its LayerNorm’s normalised number",
+    "out": "its LayerNorm’s output",
+    "q": "the queries",
+    "k": "the keys",
+    "v": "the values",
+    "qk": "the query · key products",
+    "scores": "the score",
+    "exp": "the exponential of the score",
+    "pattern": "the attention weights",
+    "z": "the heads’ mixes of values",
+    "attn_out": "attention’s output",
+    "resid_pre": "the next block’s stream",
+    "resid_mid": "the stream, straight on",
+    "resid_post": "the stream, straight on",
+    "pre": "the neurons",
+    "post": "the neuron’s output",
+    "mlp_out": "the feed-forward output",
+    "embed": "the embedding of tokens in the text",
+    "pos_embed": "the position’s vector",
+    "logits": "the logits",
+    "probs": "the probabilities",
+    "log_probs": "the log-probabilities",
+    "loss_per_token": "the loss at this position",
+    "loss": "the loss itself",
+}
 OF_TEXT = ("pos", "query", "key")  # axes whose places are the text's tokens
 
 
@@ -64,7 +94,14 @@ def word(run: Run, at: str) -> str:
     if not parsed.is_single or (node.axes and not parsed.index):
         return short(run, at, at)
     name = f"{node.part}.{node.short}" if node.short in ("out", "w", "b") else WORDS.get(node.short, node.short)
-    return SLOPE + name if parsed.quantity == "grad" else name
+    return quantity(name, parsed)
+
+
+def quantity(name: str, address: Address) -> str:
+    """A name with which of its quantities is meant: slope of weight, weight after 3 steps."""
+    after = f" after {steps.in_words(address.step)}" if address.step is not None else ""
+    before = {"grad": "slope of ", "m": "average slope of ", "v": "average slope² of "}.get(address.kind, "")
+    return before + name + after
 
 
 def _arithmetic(run: Run, tree: Node) -> str:
@@ -90,7 +127,7 @@ def column(run: Run, at: str) -> str:
     node = run.model.graph[parsed.site]
     long = node.short in ("out", "w", "b", "normalized", "mean", "scale")
     name = f"{node.part}.{node.short}" if long else node.short
-    return SLOPE + name if parsed.quantity == "grad" else name
+    return f"slope of {name}" if parsed.kind == "grad" else name
 
 
 def short(run: Run, at: str, here: str = "") -> str:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from model.ops.base import Op
 
 PAGE = 10
+NAMES = {"before": "weight before", "the start": "weight before", "m̂ / (√v̂ + ε)": "m̂ ÷ (√v̂ + ε)"}
 NO_BAR = Markup('<span class="mini"></span>')  # keeps a column of bars in step where a phone leaves it out
 
 
@@ -111,9 +112,11 @@ class SumTable:
         self.factors = {term.index: unsigned(term) for term in e.terms}
         self.width = max(map(len, self.factors.values()), default=0)
         self.bare = self.width <= 1  # a product of one factor is that factor
-        self.shows_totals = e.combine == "sum" and e.n_terms > 2
+        self.shows_totals = e.combine == "sum" and e.n_terms > 2 and self._has_totals()
         self.bar_width = 64 if self.width < 3 else 44
-        self.shows_bars = e.n_terms > 1 and (e.combine != "quotient" or any(term.place for term in e.terms))
+        self.shows_bars = (
+            e.n_terms > 1 and self._has_room() and (e.combine != "quotient" or any(term.place for term in e.terms))
+        )
         kinds = {tuple(axis for axis, _ in term.place) for term in e.terms if term.place}
         self.axes = kinds.pop() if len(kinds) == 1 else ()  # what all terms run over
         labels = {term.label for term in e.terms if term.place}
@@ -123,12 +126,30 @@ class SumTable:
         self.columns = [] if self.bare else columns
         running = np.cumsum(e.products[order]) if self.shows_totals else np.empty(0)
         self.running: Floats = running[e.offset : e.offset + len(e.terms)]
+        self.figures = 9 if e.op == "parameter update" else 4  # a step moves a weight in its last figures
         self.others = e.n_terms - len(e.terms)
         self.rest = self._rest()
         shown = [term.product for term in e.terms]
         self.bar = charts.largest(shown)
         if self.others and abs(self.rest) <= 8 * self.bar:
             self.bar = max(self.bar, abs(self.rest))
+
+    def _has_room(self) -> bool:
+        """Bars say nothing beside a weight and its tiny steps, and tiny slopes need their room for figures."""
+        if self.e.op in ("parameter update", "running average"):
+            return False
+        return self.e.op != "gradient" or (self.e.n_terms < 4 and self.width < 3) or self._is_plain()
+
+    def _is_plain(self) -> bool:
+        """Terms of one kind, in figures that are not long."""
+        most = charts.largest([term.product for term in self.terms])
+        return most >= 1e-3 and len({term.label for term in self.terms}) == 1
+
+    def _has_totals(self) -> bool:
+        """Where the table has room for the running total, or the reader asks for the terms in order."""
+        if self.e.op == "parameter update":
+            return any(term.label.startswith("step") for term in self.terms)
+        return self.e.op != "gradient" or self.e.order == "index" or self._is_plain()
 
     def _rest(self) -> float:
         """The sum of the terms not listed; of a quotient, of the denominator's."""
@@ -153,7 +174,7 @@ class SumTable:
         if self.e.n_terms > (2 if self.e.combine == "quotient" else 1) and self.e.combine in ("sum", "quotient"):
             rows.append(self._total_row())
         caption = f"{numbers.count(len(self.terms))} of {numbers.count(self.e.n_terms)} terms"
-        note = f"Each {self._first_head()} {self.through}" if self.through else ""
+        note = f"Each {self._first_head()} {in_words(self.through)}" if self.through else ""
         named = any(len(term.label) > 12 for term in self.terms) and not self.through
         return Table(tuple(heads), tuple(rows), caption, note, named, narrow=len(heads) > 5)
 
@@ -166,7 +187,14 @@ class SumTable:
         """What a column's factors are called: each name once, of many kinds none."""
         inside = [factors[n] for factors in self.factors.values() if n < len(factors) and len(factors) > 1]
         names = list(dict.fromkeys(why_names.column(self.run, f.address) if f.address else "constant" for f in inside))
-        name = ", ".join(names) if len(names) < 4 else "factor"
+        if self.e.op == "parameter update" and len(names) > 1:
+            return Head("factor")
+        if len(names) > 1 and all(name.startswith("slope of ") for name in names):
+            return Head("slope there")
+        if chosen := {f.constant for f in inside if f.constant and is_chosen(f.constant)}:
+            several = "share" if self.e.op == "running average" else "rate"
+            return Head(formulas.mathml(min(chosen)) if len(chosen) == 1 else several)
+        name = ", ".join(names) if len(names) < (2 if self.e.op == "gradient" else 4) else "factor"
         return Head(f"({name})²" if self.squared and n == 0 else name)
 
     def _product_head(self) -> str | Markup:
@@ -190,13 +218,13 @@ class SumTable:
         products = column_text([term.product for term in self.terms])
         cells.append([self._product(term, shown) for term, shown in zip(self.terms, products, strict=True)])
         if self.shows_totals:
-            totals = column_text([*self.running.tolist(), self.e.total])
+            totals = column_text([*self.running.tolist(), self.e.total], self.figures)
             cells.append([self._running(n, shown) for n, shown in enumerate(totals[:-1])])
         return [Row(row) for row in zip(*cells, strict=True)]
 
     def _name(self, term: Term) -> Markup:
         if not term.place:
-            name = escape(term.label) or self._written(term)
+            name = escape(self._label(term)) or self._written(term)
             factors = self.factors[term.index]
             if len(factors) == len(term.factors):
                 return name
@@ -205,7 +233,12 @@ class SumTable:
         words = [Markup("{} ").format(why_names.AXES[axis]) if not self.axes else Markup("") for axis, _ in term.place]
         places = [why_names.place(self.run, axis, n) for axis, n in term.place]
         name = Markup(", ").join(word + place for word, place in zip(words, places, strict=True))
-        return Markup("{}: {}").format(term.label, name) if term.label and not self.through else name
+        return Markup("{}: {}").format(in_words(term.label), name) if term.label and not self.through else name
+
+    def _label(self, term: Term) -> str:
+        if self.e.site == "logits" and self.e.op == "gradient":
+            return term.label.partition(": ")[2]
+        return NAMES.get(term.label, in_words(term.label))
 
     def _written(self, term: Term) -> Markup:
         """A term without a name: its factors' addresses, or the constant it is."""
@@ -220,7 +253,8 @@ class SumTable:
 
     def _factor(self, factor: Factor, shown: str) -> Markup:
         if factor.address is None:
-            return formulas.mathml(factor.constant or "")
+            chosen = is_chosen(factor.constant or "")
+            return escape(numbers.full(factor.value, 4)) if chosen else formulas.mathml(factor.constant or "")
         return self.links.to(factor.address, shown, title=factor.address)
 
     def _product(self, term: Term, shown: str) -> Markup:
@@ -231,10 +265,22 @@ class SumTable:
 
     def _running(self, n: int, shown: str) -> Markup:
         """In index order a running total is a number with an address of its own."""
-        if self.e.order != "index" or self.e.site == "calc":
+        if self.e.op == "parameter update":
+            return self._after_step(n, shown)
+        if self.e.order != "index" or self.e.site == "calc" or self.e.op == "running average":
             return escape(shown)
         address = f"calc(partial({self.e.address},0:{self.e.offset + n + 1}))"
         return self.links.to(address, shown)
+
+    def _after_step(self, n: int, shown: str) -> Markup:
+        """Where each term is a step, the running total is the weight after it."""
+        term = self.terms[n]
+        if not (term.index == 0 or term.label.startswith("step")) or self.e.n_terms - 1 == term.index:
+            return escape(shown)
+        start = self.e.address.rpartition("].")[0] + "]"
+        if term.index == 0:
+            return self.links.to(self.terms[n].factors[0].address or start, shown)
+        return self.links.to(f"{start}.step({term.index})", shown)
 
     # what is not listed, and all together
 
@@ -246,7 +292,8 @@ class SumTable:
             fits = css == "rest" and product is not None and abs(product) <= self.bar
             cells.append(charts.signed_bar(product or 0.0, self.bar, self.bar_width) if fits else NO_BAR)
         sums = [product, total] if self.shows_totals else [product if product is not None else total]
-        cells += [Markup("") if x is None else escape(column_text([x, *listed])[0]) for x in sums]
+        figures = 4 if total is None else self.figures
+        cells += [Markup("") if x is None else escape(column_text([x, *listed], figures)[0]) for x in sums]
         return Row(tuple(cells), css, span=1 + len(self.columns))
 
     def _others_row(self) -> Row:
@@ -257,6 +304,17 @@ class SumTable:
         if self.e.combine == "quotient":
             return self._summary("sum below the line", float(self.e.products[1:].sum()), None, "total")
         return self._summary(f"all {numbers.count(self.e.n_terms)} terms", None, self.e.total, "total")
+
+
+def in_words(label: str) -> str:
+    """“through qk” with the reader's name in words."""
+    front, _, site = label.partition("through ")
+    return f"through {why_names.READERS[site]}" if not front and site in why_names.READERS else label
+
+
+def is_chosen(constant: str) -> bool:
+    """A constant with a letter for what the reader or the optimizer chose: its value says more than its name."""
+    return r"\eta" in constant or r"\beta" in constant
 
 
 def unsigned(term: Term) -> list[Factor]:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import cache
 
 import pytest
 from bs4 import BeautifulSoup
 from lxml import etree
 
-from app.present import formulas
+from app.present import formulas, why_steps
 from model import Explanation, load
 from model.address import Address, parse
+from model.ops.update import Rate
 from model.run import Run
 from tests.model.models import SHAPES, random_model
 
@@ -56,6 +58,23 @@ def test_every_formula_converts(name: str):
                 check_explanation(run.explain(str(Address(node.name, place)), limit=10, order=order))  # type: ignore[arg-type]
             if node.name != "tokens":
                 check_explanation(run.explain(str(Address(node.name, place, "grad")), limit=10))
+
+
+@pytest.mark.parametrize("name", ["toy", "embedded"])
+def test_every_quantity_converts(name: str):
+    """Slopes and values after steps, weights' updates by either rule, AdamW's averages."""
+    run = run_of(name)
+    careful = run.at_rate(Rate(1e-3, "adamw"))
+    for node in run.model.graph:
+        if node.name == "tokens":
+            continue
+        place = corners(run, node.name)[-1]
+        for quantity in ("grad(0)", "grad(2)", "step(0)", "step", "step(3)"):
+            check_explanation(run.explain(str(Address(node.name, place, quantity)), limit=10))
+        for quantity in ("step(0)", "step", "step(3)", "m(2)", "v(2)") if node.is_parameter else ():
+            address = Address(node.name, place, quantity)
+            e = careful.explain(str(address), limit=10)
+            check_explanation(replace(e, formula=why_steps.formula(e, address, careful.rate)))
 
 
 def check_explanation(e: Explanation) -> None:
