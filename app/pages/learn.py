@@ -42,7 +42,10 @@ async def learn(request: Request, asked: PageState, held: Held, go: Go = None) -
     job = begun(held, state, go, may_start=request.method == "GET")
     if job:
         await held.jobs.wait(job, POLLED if is_part else PATIENCE)
-    html = await held.runs.use(state, lambda run: render(held, run, asked, job, is_part, go))
+        job = replace(job)  # as it is now, though it goes on
+    is_done = job is not None and job.result is not None
+    used = state if is_done else state.learn(eta=None, optimizer="sgd", steps=state.steps)  # measures no rate
+    html = await held.runs.use(used, lambda run: render(held, run, asked, job, is_part, go))
     return HTMLResponse(html, headers=HEADERS)
 
 
@@ -64,7 +67,7 @@ def begun(held: Services, state: State, go: bool | None, *, may_start: bool) -> 
 
 
 def render(held: Services, run: Run, asked: State, job: Job | None, is_part: bool, go: bool | None) -> str:
-    """HTML of the page or of its results."""
+    """HTML of the page or of its results. With a result, `run` learns in the way that the state says."""
     state = asked.change()
     if job and job.error:
         raise job.error
@@ -118,9 +121,9 @@ def cost(run: Run, state: State) -> str:
 
 
 def in_words(seconds: float) -> str:
-    """A rough time: a moment, 20 seconds, 3 minutes."""
+    """A rough time: a moment, about 20 seconds, about 3 minutes."""
     if seconds < 2:
         return "a moment"
     if seconds < 90:
-        return f"{max(round(seconds / 5) * 5, 2)} seconds"
-    return f"{round(seconds / 60)} minutes"
+        return f"about {max(round(seconds / 5) * 5, 2)} seconds"
+    return f"about {round(seconds / 60)} minutes"
