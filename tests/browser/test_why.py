@@ -28,6 +28,11 @@ KINDS = [
     "blocks.1.attn.q[14,1,:]",
     "blocks.1.attn.q[14,1,3].grad",
     "calc(logits[14,5]-logits[14,6])",
+    "blocks.2.resid_pre[14,5].grad",
+    "W_E[20,5].grad",
+    "probs[14,5].grad",
+    "blocks.0.mlp.W_in[5,77].step(4)",
+    "blocks.1.attn.pattern[1,14,2].step(3)",
 ]
 
 
@@ -48,6 +53,16 @@ def address(page: Page) -> str:
 @pytest.mark.parametrize("at", KINDS)
 def test_access(page: Page, server: str, axe: Callable[..., list[str]], at: str, width: int) -> None:
     explore(page, server, at, trail="loss~probs[14,5]")
+    assert axe(page, "#why") == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("color_scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1440])
+def test_access_of_a_nudge_and_of_adamw(page: Page, server: str, axe: Callable[..., list[str]], width: int) -> None:
+    explore(page, server, "blocks.1.attn.q[14,1,3].grad", nudge="0.5")
+    assert axe(page, "#why") == []
+    explore(page, server, "blocks.0.mlp.W_in[5,77].step(3)", optimizer="adamw", eta="0.001")
     assert axe(page, "#why") == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
@@ -120,6 +135,62 @@ def test_buttons_lead_where_links_would(page: Page, server: str) -> None:
     assert "trail=loss~blocks.2.attn.qk[1,40,2]" in page.url.replace("%5B", "[").replace("%5D", "]").replace(
         "%2C", ","
     ).replace("%7E", "~")
+
+
+# -- down the slope, and a step
+
+
+@pytest.mark.parametrize("javascript", [True, False])
+def test_from_the_loss_to_a_weight_s_slope_a_nudge_and_a_step(
+    open_page: OpenPage, server: str, javascript: bool
+) -> None:
+    """By clicks alone: the loss, its slope, down to one weight's; the weight nudged; the weight after three steps."""
+    page = open_page(javascript=javascript, width=1440)
+    panel, here = page.locator("#why"), page.locator("#why .addr").first
+    explore(page, server, "loss")
+    panel.get_by_role("link", name="Gradient").click()
+    expect(here).to_have_text("loss.grad")
+    expect(panel).to_contain_text("The loss moves one for one with itself")
+
+    for wanted in ("loss_per_token[", "probs[", "logits[", "ln_final.out["):
+        panel.locator(f'.ends a[href*="at={wanted}"]').first.click()
+        expect(here).to_contain_text(wanted)
+        expect(here).to_contain_text(".grad")
+    page.locator("#values .grid td a").nth(3).click()  # from the slopes of a row to one of them
+    expect(here).to_have_text(re.compile(r"ln_final\.out\[\d+,\d+\]\.grad"))
+    panel.locator('.ends a[href*="at=ln_final.w["]').first.click()
+    expect(here).to_have_text(re.compile(r"ln_final\.w\[\d+\]\.grad"))
+    expect(panel).to_contain_text("Nudge it up and the loss goes")
+
+    panel.get_by_role("link", name="Nudge this number").click()
+    expect(panel.locator(".nudge tbody tr")).to_have_count(8)
+    expect(panel.locator(".nudge .total")).to_contain_text("the slope")
+    panel.get_by_label("Another h").fill("0.3")
+    panel.get_by_role("button", name="Nudge").click()
+    expect(panel.locator(".nudge tbody tr")).to_have_count(9)
+    assert "nudge=0.3" in page.url
+
+    panel.get_by_role("link", name="After a step").click()
+    expect(here).to_have_text(re.compile(r"ln_final\.w\[\d+\]\.step$"))
+    expect(panel.locator("table.after")).to_contain_text("after 1 step")
+    panel.get_by_label("Steps").fill("3")
+    panel.get_by_role("button", name="Take").click()
+    expect(here).to_have_text(re.compile(r"\.step\(3\)$"))
+    expect(panel.locator("table.after")).to_contain_text("after 3 steps")
+    expect(page.locator("#values h2")).to_contain_text("after 3 steps")
+    panel.locator('table.terms a[href*=".grad(1)"]').first.click()
+    expect(here).to_have_text(re.compile(r"\.grad\(1\)$"))
+    expect(page.locator(".trail [aria-current]")).to_contain_text("after 1 step")
+
+
+def test_a_loss_beside_a_nudge_is_the_loss_of_that_run(page: Page, server: str) -> None:
+    explore(page, server, "blocks.1.attn.q[14,1,3].grad", nudge="1")
+    link = page.locator(".nudge tbody tr").first.locator("a").first
+    shown = link.inner_text()
+    link.click()
+    expect(page.locator("#why .addr").first).to_have_text("loss")
+    assert page.locator("#why h2 .it").inner_text()[:5] == shown[:5]
+    assert "set=blocks.1.attn.q[14,1,3]" in page.url.replace("%5B", "[").replace("%5D", "]").replace("%2C", ",")
 
 
 # -- terms
