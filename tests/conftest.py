@@ -21,8 +21,13 @@ os.environ["OMP_NUM_THREADS"] = "1" if "PYTEST_XDIST_WORKER" in os.environ else 
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ["HF_HUB_OFFLINE"] = "1"
 
-# A developer's own settings must not change what the tests see; only where Chromium lies may come from outside.
-for name in [name for name in os.environ if name.startswith("EVERYNUMBER_") and name != "EVERYNUMBER_CHROMIUM"]:
+# A developer’s own settings must not change what the tests see; where Chromium and GPT-2 lie may come from outside.
+FROM_OUTSIDE = ("EVERYNUMBER_CHROMIUM", "EVERYNUMBER_GPT2")
+for directory in map(Path, filter(None, os.environ.get("EVERYNUMBER_MODELS", "").split(os.pathsep))):
+    for found in (directory, directory / "gpt2"):
+        if found.name == "gpt2" and (found / "config.json").exists():
+            os.environ.setdefault("EVERYNUMBER_GPT2", str(found))
+for name in [name for name in os.environ if name.startswith("EVERYNUMBER_") and name not in FROM_OUTSIDE]:
     del os.environ[name]
 
 # The same examples in every run, and no limit in milliseconds: machines differ.
