@@ -18,10 +18,11 @@ from starlette.responses import Response
 
 from app import schemas
 from app.params import LARGEST, Held, RunQuery, run_state
+from app.present import steps
 from app.services import Services
 from model import Explanation, Run
 from model.address import Calc, parse
-from model.errors import AddressError
+from model.errors import AddressError, ReaderError
 from model.explain import Term
 
 TOP = 10
@@ -29,7 +30,8 @@ EVERY_TERM = 2**31
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     400: {"model": schemas.ErrorAnswer, "description": "A parameter is malformed or does not fit this run."},
-    404: {"model": schemas.ErrorAnswer, "description": "No such model or site."},
+    404: {"model": schemas.ErrorAnswer, "description": "No such model, site or job."},
+    409: {"model": schemas.ErrorAnswer, "description": "Learning steps of a large model that a job must take first."},
     503: {"model": schemas.ErrorAnswer, "description": "Too many runs are waiting; see Retry-After."},
 }
 
@@ -89,7 +91,7 @@ async def values(query: Annotated[ValuesQuery, Query()], held: Held) -> Response
     """The numbers at an address, as JSON, as CSV (one number a line, its indices first) or as a NumPy file."""
     state = run_state(held, query)
     write = {"json": values_json, "csv": values_csv, "npy": values_npy}[query.format]
-    return await held.runs.use(state, lambda run: write(held, run, query.at))
+    return await held.runs.use(state, lambda run: write(held, ready(run, query.at), query.at))
 
 
 @router.get(
@@ -102,10 +104,12 @@ async def explain(query: Annotated[ExplainQuery, Query()], held: Held) -> Respon
     """The terms that make a number, their total in float64, and its difference from what was captured."""
     work: Callable[[Run], Response]
     if query.format == "csv":
-        work = lambda run: terms_csv(run.explain(query.at, limit=EVERY_TERM))  # noqa: E731
+        work = lambda run: terms_csv(ready(run, query.at).explain(query.at, limit=EVERY_TERM))  # noqa: E731
     else:
         work = lambda run: answer(  # noqa: E731
-            explanation_answer(run.explain(query.at, offset=query.offset, limit=query.limit, order=query.order))
+            explanation_answer(
+                ready(run, query.at).explain(query.at, offset=query.offset, limit=query.limit, order=query.order)
+            )
         )
     return await held.runs.use(run_state(held, query), work)
 
@@ -116,6 +120,23 @@ async def heads(held: Held, model: Annotated[str, Query(description="A model's n
     name = held.models.entry(model).name
     found = await held.runs.in_thread(lambda: held.models.heads(name))
     return answer(schemas.Heads(model=name, heads=[schemas.Head.model_validate(scores) for scores in found]))
+
+
+class StepsNotTaken(ReaderError):
+    """An address after learning steps of a large model, which nobody has taken yet."""
+
+    code, part = "steps_not_taken", "at"
+
+
+def ready(run: Run, at: str) -> Run:
+    """The run, where what `at` asks of it can be answered at once. Raises StepsNotTaken."""
+    if steps.must_wait(run, at):
+        k = steps.named(at)
+        raise StepsNotTaken(
+            f"{at[:80]} needs {steps.in_words(k)} of a large model, which are not taken yet.",
+            f"POST the same inputs with steps={k} to /api/v1/jobs, wait for it, and ask again.",
+        )
+    return run
 
 
 # -- answers

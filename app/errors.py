@@ -85,7 +85,7 @@ def fault_of(error: Exception) -> Fault:
     if isinstance(error, CheckpointError):
         return Fault(500, error.code, error.message, error.hint, error.part)
     if isinstance(error, ReaderError):
-        status = 404 if error.code in UNKNOWN else 400
+        status = 404 if error.code in UNKNOWN else 409 if error.code == "steps_not_taken" else 400
         offers = error.tokens if isinstance(error, TargetError) else ()
         return Fault(status, error.code, error.message, error.hint, error.part, offers)
     if isinstance(error, RequestValidationError):

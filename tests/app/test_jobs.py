@@ -223,3 +223,15 @@ def test_a_full_queue_answers_503_and_delete_makes_room(toy_app: FastAPI, gate: 
     assert client.post(f"/api/v1/jobs/{ids[0]}/cancel").json()["state"] == "cancelled"
     gate.open.set()
     assert client.post("/api/v1/jobs", json={"steps": 3}).status_code in (200, 202)
+
+
+def test_steps_of_a_large_model_are_left_to_a_job(toy_app: FastAPI, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("app.present.steps.LARGE", 10)
+    client, asked = TestClient(toy_app), {"text": "the cat sat", "eta": 0.05, "steps": 2}
+    for route in ("values", "explain"):
+        answer = client.get(f"/api/v1/{route}", params=asked | {"at": "loss.step(2)"})
+        assert answer.status_code == 409 and "/api/v1/jobs" in answer.json()["error"]["hint"]
+        assert client.get(f"/api/v1/{route}", params=asked | {"at": "loss.grad"}).status_code == 200
+    id = client.post("/api/v1/jobs", json=asked).json()["id"]
+    settle(lambda: client.get(f"/api/v1/jobs/{id}").json()["state"] == "done")
+    assert client.get("/api/v1/explain", params=asked | {"at": "loss.step(2)"}).status_code == 200
