@@ -24,7 +24,7 @@ from model.tokenizer import Tokenizer
 SHORT = 48  # length of a row of single sentences
 COPYING = 64  # length of a row of repeated tokens
 COPYING_STEPS = 4000  # for so many steps a quarter of the batches are such rows
-PHASES = (5500, 10_900)  # steps from which the sentences have the later and the last shares of `sentences.KINDS`
+PHASES = (5500, 10_900, 13_400)  # steps from which the sentences have the next shares of `sentences.KINDS`
 LOWER_CASE = 0.08  # share of stories and sentences given all in lower case, as readers type
 LATER_START = 0.3  # share of stories that begin at a later paragraph, so that the ends of long ones are read too
 

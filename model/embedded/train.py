@@ -38,7 +38,7 @@ class Settings:
     """What the trained weights depend on."""
 
     seed: int = 0
-    steps: int = 15_000
+    steps: int = 14_500
     tokens: int = 2048  # predicted in one step
     n_layer: int = 4
     n_head: int = 4
@@ -48,7 +48,7 @@ class Settings:
     warmup: int = 300
     planned: int = 17_000  # the learning rate falls over the last half of these …
     decay: float = 0.5
-    cooldown: int = 1500  # … and to zero over the last of the steps
+    cooldown: int = 1100  # … and to zero over the last of the steps
     weight_decay: float = 0.05
     precision: str = "bfloat16"  # of the matrix products; weights, softmax and updates are float32
 
