@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from app.lessons import math, transformer
 from app.lessons.base import Lesson
+from app.lessons.math import LESSON as MATH
+from app.lessons.transformer import LESSON as TRANSFORMER
 
-LESSONS: tuple[Lesson, ...] = (transformer.LESSON, math.LESSON)
+LESSONS: tuple[Lesson, ...] = (TRANSFORMER, MATH)

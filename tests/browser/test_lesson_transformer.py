@@ -27,7 +27,7 @@ USED = [
     ("size", "blocks", "48", "12d² × 48"),
     ("shift", "add", "5", "score + 5"),
     ("temperature", "temperature", "0.5", "at T = 0.5"),
-    ("cut", "top_k", "3", "crosses p, stays"),
+    ("cut", "top_p", "0.5", "crosses p, stays"),
     ("paragraph", "tokens", "2", "Another seed"),
     ("cache", "tokens", "3", "Both ways give the same logits"),
     ("tiny", "rounds", "2", "After 2 steps"),
