@@ -230,7 +230,7 @@ def _number(
         readers="Handed on to" if kind == "grad" else "Used by",
         notes=notes[:1] if isinstance(shown, TokenCard) else notes,
         unit="change of the loss for each unit of this number" if kind == "grad" else "",
-        after=why_steps.after(run, state, address, Links(state)) if address and takes_steps else None,
+        after=why_steps.after(run, state, address, Links(state), e) if address and takes_steps else None,
         nudge=nudge_view(run, state, address, Links(state)) if address and kind == "grad" else None,
         whatif=_whatif(run, state, address) if address and not address.quantity else "",
     )

@@ -71,7 +71,7 @@ class Waiting:
     form: Form | None
 
 
-def after(run: Run, state: State, address: Address, links: Links) -> After:
+def after(run: Run, state: State, address: Address, links: Links, e: Explanation) -> After:
     """`links` go out from the panel of `state.at`, with addresses as `run` names them."""
     k = address.step or 0
     is_moment = address.kind in ("m", "v")  # then it is the weight's before and after that are shown
@@ -86,7 +86,7 @@ def after(run: Run, state: State, address: Address, links: Links) -> After:
         before=links.to(start, was, title=start),
         after=links.to(later, now, title=later) if is_moment else Markup("<b>{}</b>").format(now),
         change=links.to(change, signed(moved), title=change) if math.isfinite(moved) else Markup("none"),
-        way=_way(run, address, k),
+        way=_way(run, address, k, e),
         form=form(state, address, run.rate),
         more=tuple(_more(run, address, links)),
     )
@@ -136,11 +136,14 @@ def form(state: State, address: Address, rate: Rate | None) -> Form:
     )
 
 
-def _way(run: Run, address: Address, k: int) -> Way | None:
+def _way(run: Run, address: Address, k: int, e: Explanation) -> Way | None:
     if k < CHART_FROM:
         return None
-    at = [float(run.values(str(replace(address, quantity=f"step({j})" if j else "")))) for j in range(k + 1)]
-    moved = np.asarray(at) - at[0]
+    if e.op == "parameter update" and e.n_terms == k + 1 and run.rate.optimizer == "sgd":
+        moved = np.concatenate([[0.0], np.cumsum(e.products[1:])])  # its terms are the steps
+    else:
+        at = [float(run.values(str(replace(address, quantity=f"step({j})" if j else "")))) for j in range(k + 1)]
+        moved = np.asarray(at) - at[0]
     if not np.isfinite(moved).all() or not moved.any():
         return None
     label = f"How far the number has moved after each of {k} steps; in the end by {signed(float(moved[-1]))}."
