@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -23,7 +24,7 @@ class Settings(base.Settings):
     """What it learns, for how many rounds, from which random start."""
 
     learns: str = Field("the cat sat on the mat. the dog sat on the log. ", min_length=4, max_length=400)
-    rounds: int = Field(40, ge=1, le=100)
+    rounds: int = Field(25, ge=1, le=100)
     seed: int = Field(0, ge=0, le=9999)
 
 
@@ -42,29 +43,45 @@ def view(scene: Scene, s: Settings) -> View:
     data = s.learns.encode()
     if len(data) < 4:
         raise SettingError("learns", "That is too short to learn from.", "Write at least four letters.")
-    ids = torch.tensor([list(data)])
-    model, losses = trained(ids, s.rounds, s.seed)
-    prompt = ids[:, : min(8, ids.shape[1] - 1)]
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(s.seed)
-        made = bytes(generate(model, prompt, WRITES, temperature=0.3)[0].tolist())
+    made = learned(data, s.rounds, s.seed)
     return View(
-        losses, curve(losses), bytes(prompt[0].tolist()).decode("utf-8", "replace"),
-        made[prompt.shape[1] :].decode("utf-8", "replace"), sum(p.numel() for p in model.parameters()),
-        losses[-1] < losses[0], 256,
+        list(made.losses), curve(list(made.losses)), made.prompt.decode("utf-8", "replace"),
+        made.written.decode("utf-8", "replace"), made.n_parameters, made.losses[-1] < made.losses[0], 256,
     )  # fmt: skip
 
 
-def trained(ids: torch.Tensor, steps: int, seed: int) -> tuple[TinyGPT, list[float]]:
-    """A fresh model and its loss before each step. The text is cut into pieces that fit the context."""
+@dataclass(frozen=True)
+class Learned:
+    """What a fresh model made of a text."""
+
+    losses: tuple[float, ...]
+    prompt: bytes
+    written: bytes
+    n_parameters: int
+
+
+@lru_cache(maxsize=64)
+def learned(data: bytes, rounds: int, seed: int) -> Learned:
+    """Train a fresh model, then let it go on from the text's beginning. The same seed gives the same."""
+    ids = torch.tensor([list(data)])
+    prompt = ids[:, : min(8, ids.shape[1] - 1)]
     with torch.random.fork_rng(devices=[]), torch.enable_grad():
         torch.manual_seed(seed)
-        model = TinyGPT(vocabulary=256, context=CONTEXT)
+        model, losses = trained(ids, rounds)
+        made = bytes(generate(model, prompt, WRITES, temperature=0.3)[0].tolist())
+    return Learned(
+        tuple(losses), data[: prompt.shape[1]], made[prompt.shape[1] :], sum(p.numel() for p in model.parameters())
+    )
+
+
+def trained(ids: torch.Tensor, rounds: int) -> tuple[TinyGPT, list[float]]:
+    """A fresh model and its loss before each step. The text is cut into pieces that fit the context."""
+    model = TinyGPT(vocabulary=256, context=CONTEXT)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     piece = ids.shape[1] if ids.shape[1] <= CONTEXT else CONTEXT
     starts = [n * piece for n in range(max(1, ids.shape[1] // piece))]
     batch = torch.cat([ids[:, start : start + piece] for start in starts])
-    return model, [train_step(model, optimizer, batch) for _ in range(steps)]
+    return model, [train_step(model, optimizer, batch) for _ in range(rounds)]
 
 
 def curve(losses: list[float]) -> Markup:
