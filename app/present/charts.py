@@ -141,7 +141,7 @@ def running_total(products: Floats, listed: Listed, label: str) -> Markup:
     if together:
         low, high = min(low, smallest), max(high, largest)
     line_bottom = 158.0 if together else 100.0
-    y = Scale(low, high or low + 1, line_bottom, 8)
+    y = Scale(low, high if high > low else low + 1, line_bottom, 8)
     bars_y = y if together else Scale(smallest, largest, 162, 114)
     left = max(len(tick_text(tick)) for scale in (y, bars_y) for tick in ticks(scale.low, scale.high))
     right = len(brief(float(totals[-1])))

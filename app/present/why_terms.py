@@ -191,8 +191,8 @@ class SumTable:
             return Head("factor")
         if len(names) > 1 and all(name.startswith("slope of ") for name in names):
             return Head("slope there")
-        if any(is_chosen(f.constant or "") for f in inside):
-            return Head("share" if self.e.op == "running average" else "−η")
+        if chosen := {f.constant for f in inside if is_chosen(f.constant or "")}:
+            return Head("share" if self.e.op == "running average" else "−η" if len(chosen) == 1 else "rate")
         name = ", ".join(names) if len(names) < (2 if self.e.op == "gradient" else 4) else "factor"
         return Head(f"({name})²" if self.squared and n == 0 else name)
 

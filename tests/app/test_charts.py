@@ -167,3 +167,28 @@ def test_no_spread_of_equal_numbers():
 )
 def test_brief(x: float, text: str):
     assert charts.brief(x) == text
+
+
+def test_a_sum_of_negative_terms_fills_its_chart():
+    markup = charts.running_total(np.array([-3e-10, -1e-10, 0.0, -2e-10]), Listed(0, 4), "")
+    heights = [y for _, y in line(markup)]
+    assert max(heights) - min(heights) > 100
+
+
+def test_steps_and_sizes_are_drawn():
+    markup = charts.by_step(np.array([0.0, -1e-7, -3e-7]), "three")
+    assert len(drawn(markup).select("circle.dot")) == 3 and "−3×10⁻⁷" in drawn(markup).get_text()
+    markup = charts.log_log([(1.0, 0.2, False), (0.1, 0.002, False), (1e-4, 3.0, True)], "sizes")
+    assert [len(drawn(markup).select(f"circle.{css}")) for css in ("dot", "hollow")] == [2, 1]
+    dots = [float(dot["cy"]) for dot in drawn(markup).find_all("circle")]
+    assert dots[1] > dots[0] > dots[2]
+
+
+@pytest.mark.parametrize(("power", "text"), [(0, "100 %"), (-2, "1 %"), (-5, "0.001 %"), (-6, "10⁻⁴ %"), (3, "1000 ×")])
+def test_shares(power: int, text: str):
+    assert charts.share_text(power) == text
+
+
+@pytest.mark.parametrize(("x", "text"), [(2.5e-5, "2.5×10⁻⁵"), (-5e-7, "−5×10⁻⁷"), (1e-6, "1×10⁻⁶"), (0.25, "0.25")])
+def test_ticks_say_all_their_figures(x: float, text: str):
+    assert charts.tick_text(x) == text
