@@ -150,7 +150,7 @@
     url.pathname = "/explore";
     one("#why-open").href = url.pathname + url.search;
     const at = url.searchParams.get("at");
-    for (const number of all(".prose .on")) number.classList.remove("on");
+    for (const number of all(".prose .num.on, .prose a.on")) number.classList.remove("on");
     for (const number of all(".prose a.num")) {
       const its = new URL(number.href, location.href);
       if (its.searchParams.get("at") === at && runOf(its) === runOf(url)) number.classList.add("on");
