@@ -143,7 +143,7 @@ def _way(run: Run, address: Address, k: int, e: Explanation) -> Way | None:
         moved = np.concatenate([[0.0], np.cumsum(e.products[1:])])  # its terms are the steps
     else:
         at = [float(run.values(str(replace(address, quantity=f"step({j})" if j else "")))) for j in range(k + 1)]
-        moved = np.asarray(at) - at[0]
+        moved = np.asarray(at) - at[0] if np.isfinite(at).all() else np.full(k + 1, np.nan)
     if not np.isfinite(moved).all() or not moved.any():
         return None
     label = f"How far the number has moved after each of {k} steps; in the end by {signed(float(moved[-1]))}."
