@@ -16,6 +16,9 @@ REACH = 4  # the curve goes to this many times η
 FOLLOWED = 5  # the likeliest tokens before the steps and after them are followed
 LISTED = 8  # changes of probability that are listed
 
+# What a point of the curve and a step cost, a forward pass being 1; and finding how far the weights went, a step.
+POINT, STEP, WAY = 2.0, 3.0, 0.75
+
 Advance = Callable[[float], None]  # called with the work done so far; what it raises ends the work
 
 
@@ -61,7 +64,7 @@ class Learned:
 
 def work(steps: int) -> float:
     """How much work it is, a forward pass being 1."""
-    return 2 * POINTS + 3 + 3 * steps + 1 + 1.5 * steps
+    return POINT * (2 * POINTS + 2) + STEP * steps + 1 + WAY * steps
 
 
 def learn(run: Run, steps: int, advance: Advance = lambda done: None) -> Learned:
@@ -69,10 +72,10 @@ def learn(run: Run, steps: int, advance: Advance = lambda done: None) -> Learned
     learning = run.learning
     unit = learning.rate.eta if learning.rate.optimizer == "sgd" else run.at_rate(None).rate.eta
     etas = tuple(unit * (REACH * n / POINTS) for n in range(-POINTS, POINTS + 1))
-    curve = tuple(losses_along_slope(run, etas, lambda n: advance(n + 2)))
-    before = 2 * POINTS + 3
-    learning.take(steps, lambda j: advance(before + 3 * j))
-    before += 3 * steps + 1
+    curve = tuple(losses_along_slope(run, etas, lambda n: advance(POINT * (n + 1))))
+    before = POINT * (2 * POINTS + 2)
+    learning.take(steps, lambda j: advance(before + STEP * j))
+    before += STEP * steps + 1
     last = run.n_pos - 1
     probs = [after.tensor("probs")[last].numpy() for after in learning.runs[: steps + 1]]
     tokens = followed(run, probs[0], probs[-1])
@@ -86,7 +89,7 @@ def learn(run: Run, steps: int, advance: Advance = lambda done: None) -> Learned
         tokens=tokens,
         probabilities=tuple(tuple(float(p[v]) for v in tokens) for p in probs),
         changes=changes(run, probs[0], probs[-1]),
-        moved=moved(run, steps, lambda share: advance(before + 1.5 * steps * share)),
+        moved=moved(run, steps, lambda share: advance(before + WAY * steps * share)),
     )
 
 
