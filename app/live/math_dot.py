@@ -12,6 +12,7 @@ from app.live import base
 from app.live.base import Part, Scene
 from app.live.math_aim import Pair, pair
 from app.present import charts
+from app.urls import LONG_QUERY
 
 LISTED = 8  # the largest products, as a table
 
@@ -38,7 +39,10 @@ class Product:
 
 @dataclass(frozen=True)
 class View:
-    """`climbs` and `falls` are expressions: the positive products together, and the negative ones."""
+    """`climbs` and `falls` are expressions: the positive products together, and the negative ones.
+
+    `as_text`: the text is so long that a link in each of its tokens would swamp the page.
+    """
 
     pair: Pair
     picture: Markup
@@ -51,6 +55,7 @@ class View:
     falls: str
     blocks: list[tuple[int, str]]
     heads: list[tuple[int, str]]
+    as_text: bool
 
 
 def view(scene: Scene, s: Settings) -> View:
@@ -66,6 +71,7 @@ def view(scene: Scene, s: Settings) -> View:
         two, charts.running_total(products, charts.Listed(0, len(products)), label(two, products)), rows,
         f"{two.dot}-({listed})", len(products) - len(rows), int((products > 0).sum()), len(products), climbs, falls,
         [(b, str(b)) for b in range(c.n_layer)], [(h, str(h)) for h in range(c.n_head)],
+        len(scene.state.query()) > LONG_QUERY,
     )  # fmt: skip
 
 

@@ -81,6 +81,11 @@ def test_every_number_and_every_claim(wide_client: TestClient, reader: Reader, q
     assert all(checked.values()), checked
 
 
+def test_a_long_text_stays_a_small_page(client: TestClient) -> None:
+    answer = client.get(PATH, params={"text": "The dog and the cat went to the park. " * 24})
+    assert answer.status_code == 200 and len(answer.content) <= 150_000
+
+
 # -- claims, each checked against the run in another way than the page makes it
 
 

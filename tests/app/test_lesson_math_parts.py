@@ -202,6 +202,17 @@ def test_a_nudged_score_is_really_run_on_from(client: TestClient, teacher: Teach
     assert client.get(link["href"]).status_code == 200
 
 
+def test_the_one_that_gave_most_is_named(client: TestClient, teacher: Teacher) -> None:
+    for target in ("", " John"):
+        page = BeautifulSoup(finished(client, f"/embed/math_learn?target={target}&eta=0.001&steps=4"), "lxml")
+        run = teacher.run({"text": PARTS_TEXT, "target": target, "eta": "0.001"})
+        lost = run["probs"][-1].astype(float) - run["probs.step(4)"][-1]
+        said = next(p for p in page.select(".says") if "lost the most" in p.get_text())
+        names = [token.get_text() for token in said.select(".tok")]
+        expected = [run.model.tokenizer.text(v) for v in (run.target, int(lost.argmax()))]
+        assert names == expected and lost[run.target] < 0
+
+
 PARTS_TEXT = "When Mary and John went to the store, John gave a drink to"
 
 
