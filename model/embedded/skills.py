@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from model.embedded.sentences import agreement, closing, gift, repeated
+from model.embedded.giving import gift
+from model.embedded.sentences import agreement, closing, repeated
 from model.gpt2 import GPT2
 from model.tokenizer import Tokenizer
 

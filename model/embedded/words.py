@@ -11,6 +11,11 @@ def listed(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
+def a(noun: str) -> str:
+    """The noun with its article."""
+    return ("an " if noun[0] in "aeiou" else "a ") + noun
+
+
 WOMEN = listed(
     "Mary Lily Anna Sara Sue Mia Lucy Emma Jane Amy Ella Alice Sarah Emily Molly Kate Rose Ruth Grace Lisa Julia "
     "Helen Laura Susan Linda Maria Eva Clara Daisy Bella Betty Ellen Ann Nancy Nina Carol Claire Zoe Ida Jill"

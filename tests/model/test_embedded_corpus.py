@@ -11,29 +11,31 @@ import torch
 from model.embedded import WEIGHTS
 from model.embedded import words as w
 from model.embedded.corpus import COPYING, COPYING_STEPS, SHORT, Corpus, held_out_rows
-from model.embedded.sentences import (
-    CLOSERS,
+from model.embedded.giving import (
     HELD_OUT_OPENINGS,
-    KINDS,
     OPENINGS,
-    PHRASES,
     VERBS,
-    agreeing,
-    agreement,
-    bracketing,
-    closing,
     gift,
     giving,
     giving_three,
     giving_varied,
     giving_widely,
+    two_held_out,
+    two_together,
+)
+from model.embedded.sentences import (
+    CLOSERS,
+    KINDS,
+    PHRASES,
+    agreeing,
+    agreement,
+    bracketing,
+    closing,
     number,
     plain,
     quoting,
     repeated,
     sentence,
-    two_held_out,
-    two_together,
 )
 from model.embedded.stories import (
     clean,
