@@ -1,4 +1,4 @@
-"""Learn and What if in the browser: from the loss to the curve, stop, finish, click a number; without JavaScript too."""
+"""Learn and What if in the browser: to the curve, stop, finish, click a number; without JavaScript too."""
 
 from __future__ import annotations
 
