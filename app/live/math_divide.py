@@ -46,6 +46,7 @@ class View:
     rest_plain: str
     rest: str
     first: Key
+    first_plain: Markup
     moves: tuple[str, str]
     blend: bool
     blocks: list[tuple[int, str]]
@@ -71,7 +72,8 @@ def view(scene: Scene, s: Settings) -> View:
     return View(
         two, keys, len(order) - len(keys), rest([f"({one})" for one in expressions]),
         rest([one.weight for one in keys]),
-        first, (f"({expressions[0]})*(1-{expressions[0]})", f"{first.weight}*(1-{first.weight})"),
+        first, share(scene.num, expressions[0], "num live"),
+        (f"({expressions[0]})*(1-{expressions[0]})", f"{first.weight}*(1-{first.weight})"),
         bool(weights.max() < plain.max()),
         [(b, str(b)) for b in range(c.n_layer)], [(h, str(h)) for h in range(c.n_head)],
     )  # fmt: skip
