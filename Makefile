@@ -47,7 +47,7 @@ run: $(VENV)/.run
 	@exec $(BIN)/python -m app
 
 test: $(VENV)/.test chromium
-	@$(BIN)/python -m pytest -q $(ARGS)
+	@$(BIN)/python -m pytest -q -n auto --maxprocesses 4 $(ARGS)
 
 bench: $(VENV)/.test
 	@$(BIN)/python -m benchmarks $(ARGS)

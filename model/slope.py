@@ -23,9 +23,10 @@ PUBLISHED = {"gpt2": 2e-5}
 
 def losses_along_slope(run: Run, etas: Sequence[float], on_point: Callable[[int], None] | None = None) -> list[float]:
     """The loss at θ − η·∂L/∂θ, all weights at once, for each η (negative ones climb). One scratch copy of weights."""
-    scratch, starts = scratch_weights(run.model), parameter_views(run.model.net)
+    starts = parameter_views(run.model.net)
+    slopes = {name: run.gradient_at(name, (slice(None, None),) * p.ndim) for name, p in starts.items()}
+    scratch = scratch_weights(run.model)
     weights = all_views(scratch, run.model.config)
-    slopes = {name: run.gradient_at(name, (slice(None, None),) * p.ndim) for name, p in weights.items()}
     found = []
     with torch.no_grad():
         for n, eta in enumerate(etas):
