@@ -274,7 +274,8 @@ class Run:
                 "Take the changes away to see them.",
             )
         if address.step is not None and address.step > MOST_STEPS:
-            raise AddressError(f"{address} asks for {address.step} steps; the limit is {MOST_STEPS}.")
+            what = f"{address} asks for {address.step} steps; the limit is {MOST_STEPS}."
+            raise AddressError(what, "As in loss.step(10).")
         if address.kind in ("m", "v"):
             if not self.model.graph[address.site].is_parameter:
                 raise AddressError(f"{address.site} is no parameter: only weights have running averages.")
