@@ -64,7 +64,6 @@ class View:
     block: int
     matrices: list[Matrix]
     kept: str
-    grows: bool
     kept_alone: str
     helps: bool
     n_parameters: int
@@ -98,7 +97,7 @@ def view(scene: Scene, s: Settings) -> View:
     return View(
         layers, last, axis.bars(leaves), axis.head(), block,
         [matrix(scene, name, f"blocks.{block}.{site}") for name, site in MATRICES],
-        f"{first}/{last}" if leaves else "0", kept >= 1, charts.brief(kept_alone), helps,
+        f"{first}/{last}" if leaves else "0", charts.brief(kept_alone), helps,
         scene.model.n_parameters,
     )  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -39,12 +40,18 @@ class Layer:
 
 @dataclass(frozen=True)
 class View:
+    """`kept` is the slope's size where block 0 begins over that where the last does, `kept_alone` without adding.
+
+    `alike`: the two differ by less than a quarter; `helps`: `kept` is the nearer to 1.
+    """
+
     layers: list[Layer]
     leaves: str
     t: int
     kept: str
     kept_alone: str
-    grows: bool
+    alike: bool
+    helps: bool
 
 
 def view(scene: Scene, s: Settings) -> View:
@@ -63,9 +70,11 @@ def view(scene: Scene, s: Settings) -> View:
             Layer(b, enters, attention, feed_forward, length(f"blocks.{b}.resid_pre[:,:].grad"), alone[b], (w0, w1, w2))
         )
     first, last = run.gradient("blocks.0.resid_pre").norm(), run.gradient(f"blocks.{layers[-1]}.resid_pre").norm()
+    kept, kept_alone = (float(first / last) if last else 0.0), (alone[0] / alone[-1] if alone[-1] else 0.0)
+    log, log_alone = (math.log(size or 1e-30) for size in (kept, kept_alone))
     return View(
-        found, length(f"{leaves}[{t},:]"), t, charts.brief(float(first / last) if last else 0.0),
-        charts.brief(alone[0] / alone[-1] if alone[-1] else 0.0), bool(first >= last),
+        found, length(f"{leaves}[{t},:]"), t, charts.brief(kept), charts.brief(kept_alone),
+        abs(log - log_alone) < math.log(1.25), abs(log) < abs(log_alone),
     )  # fmt: skip
 
 

@@ -25,7 +25,7 @@ class Example:
 
 
 EXAMPLES = (
-    Example(DEFAULT_TEXT, "Who gets the drink? A head finds the name that has not given."),
+    Example(DEFAULT_TEXT, "Who gets the drink? Heads look back at both names."),
     Example("The keys to the old house", "One key or many? The verb must agree across the words between."),
     Example("( red [ blue { green", "Which bracket closes first?"),
     Example("Tom Anna Jack Sarah Tom Anna Jack", "Seen before: a head looks at what followed last time."),

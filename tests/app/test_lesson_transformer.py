@@ -128,7 +128,11 @@ def check_look(run: Run, claim: Tag) -> bool:
     block, head, key = map(int, said.groups())
     is_target = run.tokens[key] == run.target and not run.is_sequence
     weight = float(run[f"blocks.{block}.attn.pattern[{head},{last},{key}]"])
-    return weight == best[0] and ("set as the target" in claim.get_text()) == is_target
+    return (
+        weight == best[0]
+        and ("set as the target" in claim.get_text()) == is_target
+        and ("start token left out" in claim.get_text()) == run.bos
+    )
 
 
 def check_active(run: Run, claim: Tag) -> bool:
