@@ -94,8 +94,8 @@ def learn(run: Run, steps: int, advance: Advance = lambda done: None) -> Learned
 
 
 def followed(run: Run, before: np.ndarray, after: np.ndarray) -> tuple[int, ...]:
-    """The target first, then the likeliest before and after."""
-    top = [int(v) for p in (before, after) for v in np.argsort(-p, kind="stable")[:FOLLOWED]]
+    """The target first, then the likeliest before and after; none at probability 0, where only its id would rank it."""
+    top = [int(v) for p in (before, after) for v in np.argsort(-p, kind="stable")[:FOLLOWED] if p[v] > 0]
     first = [] if run.is_sequence else [run.target]
     return tuple(dict.fromkeys([*first, *top]))
 

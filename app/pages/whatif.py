@@ -18,20 +18,26 @@ from model import Run
 router = APIRouter(include_in_schema=False)
 
 Whole = Annotated[int | None, Query(ge=0, le=LARGEST)]
+Draft = Annotated[str, Query(max_length=200)]
 
 
 @router.api_route("/whatif", methods=["GET", "HEAD"])
-async def whatif(state: PageState, held: Held, block: Whole = None, number: Whole = None) -> Response:
-    """The page. `block` and `number` name a neuron to switch off, which then becomes part of the address."""
+async def whatif(
+    state: PageState, held: Held, block: Whole = None, number: Whole = None, draft: Draft = ""
+) -> Response:
+    """The page. `block` and `number` name a neuron to switch off, which then becomes part of the address.
+
+    `draft` is a change that stands in the field to be edited; nothing is set before it is sent.
+    """
     base = await held.runs.use(state.change(), lambda run: run)
     if number is not None:
         change = neuron(base, block or 0, number)
         return RedirectResponse(state.change(*state.changes, change).url("/whatif"), 303)
-    html = await held.runs.use(state, lambda run: render(held, base, run, state))
+    html = await held.runs.use(state, lambda run: render(held, base, run, state, draft))
     return HTMLResponse(html, headers=HEADERS)
 
 
-def render(held: Services, base: Run, changed: Run, state: State) -> str:
+def render(held: Services, base: Run, changed: Run, state: State, draft: str) -> str:
     plain = state.change()
     return held.templates.render(
         "pages/whatif.html",
@@ -45,5 +51,6 @@ def render(held: Services, base: Run, changed: Run, state: State) -> str:
         action="/whatif",
         sets=sets(base, state),
         choices=choices(base),
+        draft=draft,
         found=whatif_view(base, changed, state) if state.changes else None,
     )

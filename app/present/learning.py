@@ -223,12 +223,16 @@ def _curve_says(show: Show) -> list[Markup]:
         return [Markup("With η = 0 no weight moves, so there is no curve to draw.")]
     if not finite:
         return [Markup("None of these losses is a number.")]
-    lowest, where = min(finite)
-    if where > 0:
+    start = learned.curve[learned.etas.index(0.0)]
+    lowest, where = min(((loss, eta) for loss, eta in finite if eta > 0), default=(math.inf, 0.0))
+    if lowest < start:
+        which = "these losses" if lowest == min(finite)[0] else "the losses down the slope"
         number = _stepped(show.state, where, exact(lowest), "num live")
         says.append(
-            Markup("The lowest of these losses is {}, at η = {}{}.").format(
+            Markup("The lowest of {} is {}, {}at η = {}{}.").format(
+                which,
                 number,
+                "first " if sum(loss == lowest for loss, eta in finite if eta > 0) > 1 else "",
                 numbers.full(where, 3),
                 "" if where < learned.etas[-1] else Markup(", the farthest point drawn"),
             )
@@ -250,6 +254,8 @@ def _curve_says(show: Show) -> list[Markup]:
                 show.cells.number(at, exact(promised), css="num live"), show.loss(1, live=True)
             )
         )
+        if promised < 0:
+            says.append(Markup("A loss cannot be negative: the straight line holds only near η = 0."))
     return says
 
 
@@ -298,14 +304,27 @@ def _probabilities(show: Show) -> Markup:
 
 
 def _steps_say(show: Show) -> Markup:
-    """Where a step raised the loss: counted, not promised."""
+    """Where a step did not lower the loss: counted, not promised."""
     losses = show.learned.losses
-    raised = [j + 1 for j in range(show.k) if not losses[j + 1] < losses[j]]
-    if not raised:
+    raised = [j + 1 for j in range(show.k) if not losses[j + 1] <= losses[j]]
+    same = [j + 1 for j in range(show.k) if losses[j + 1] == losses[j] != 0]
+    ended = next((j for j in range(show.k) if losses[j] == losses[j + 1] == 0), None)
+    says = []
+    if raised:
+        says.append(Markup("{} did not lower the loss: η is large for this place.").format(_steps_named(raised)))
+    if same:
+        says.append(Markup("{} left the loss as it was.").format(_steps_named(same)))
+    if ended is not None:
+        when = Markup("After step {} the").format(ended) if ended else Markup("The")
+        says.append(Markup("{} loss is 0 to float32’s last digit and cannot fall further.").format(when))
+    if not says:
         return Markup("Each step lowers the loss." if show.k > 1 else "")
-    which = ", ".join(map(str, raised[:6])) + (" and later ones" if len(raised) > 6 else "")
-    word = "Step" if len(raised) == 1 else "Steps"
-    return Markup("{} {} did not lower the loss: η is large for this place.").format(word, which)
+    return Markup(" ").join(says)
+
+
+def _steps_named(steps: list[int]) -> str:
+    which = ", ".join(map(str, steps[:6])) + (" and later ones" if len(steps) > 6 else "")
+    return f"{'Step' if len(steps) == 1 else 'Steps'} {which}"
 
 
 def _rows(show: Show) -> list[StepRow]:

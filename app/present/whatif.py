@@ -168,17 +168,18 @@ class _Both:
 
     def _tokens(self) -> tuple[TokenRow, ...]:
         target = [] if self.base.is_sequence else [self.base.target]
-        top = [token for run in (self.base, self.changed) for token, _ in run.top(TOKENS)]
+        runs = [run for run in (self.base, self.changed) if not _is_level(run)]  # no token leads where all are equal
+        top = [token for run in runs for token, p in run.top(TOKENS) if p > 0]
         listed = list(dict.fromkeys([*target, *top]))
         pairs = [tuple(float(run.tensor("probs")[-1, token]) for run in (self.base, self.changed)) for token in listed]
-        most = charts.largest([after - before for before, after in pairs])
+        most = charts.largest([_visible(after - before) for before, after in pairs])
         return tuple(
             TokenRow(
                 token_html(self.base.model.tokenizer, token),
                 self.of_base.number(f"probs[{self.last},{token}]", numbers.percent(before)),
                 self.of_changed.number(f"probs[{self.last},{token}]", numbers.percent(after)),
                 points(after - before),
-                charts.signed_bar(after - before, most),
+                charts.signed_bar(_visible(after - before), most),
                 bool(target) and token == target[0],
             )
             for token, (before, after) in zip(listed, pairs, strict=True)
@@ -191,16 +192,34 @@ class _Both:
             for cells, loss in ((self.of_base, before), (self.of_changed, after))
         ]
         word = "rises" if after > before else "falls" if after < before else ""
-        said = (
-            Markup("The loss {} from {} to {}.").format(word, *losses)
-            if word
-            else Markup("The loss is {}, and with the change {}.").format(*losses)
-        )
+        if before == after:
+            said = Markup("The loss stays at {}: unchanged.").format(losses[1])
+        elif word and exact(before) == exact(after):
+            by = numbers.value(abs(after - before))
+            said = Markup("The loss stays at {} to the digits shown: it {} by {}.").format(losses[1], word, by)
+        elif word:
+            said = Markup("The loss {} from {} to {}.").format(word, *losses)
+        else:
+            said = Markup("The loss is {}, and with the change {}.").format(*losses)
+        if _is_level(self.changed):
+            n = numbers.count(self.base.model.config.d_vocab)
+            return said + Markup(" With the change all {} tokens are equally likely.").format(n)
         first, now = (run.largest_logit(self.last) for run in (self.base, self.changed))
         shown = [token_html(self.base.model.tokenizer, token) for token in (first, now)]
         if first == now:
             return said + Markup(" {} stays the first guess.").format(shown[0])
         return said + Markup(" The first guess was {}; now it is {}.").format(*shown)
+
+
+def _visible(change: float) -> float:
+    """A change of probability as far as its two digits show it: none is drawn where they show none."""
+    return 0.0 if abs(100 * change) < 0.005 else change
+
+
+def _is_level(run: Run) -> bool:
+    """Whether every next token is equally likely."""
+    probs = run.tensor("probs")[-1]
+    return bool((probs == probs[0]).all())
 
 
 def _listed(sites: list[str]) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import numpy as np
 from markupsafe import Markup, escape
@@ -21,7 +22,7 @@ from app.present.why_numbers import exact, short
 from app.present.why_pictures import Picture, TokenCard, picture
 from app.present.why_steps import After, Waiting
 from app.present.why_terms import PAGE, Table, listed, term_order, terms_table
-from app.urls import State
+from app.urls import SAFE, State
 from model.address import Address, Calc, parse
 from model.backward import gradient_formula
 from model.errors import ReaderError
@@ -303,14 +304,20 @@ def _tabs(state: State, node: Node | None, address: Address | None) -> tuple[Tab
 
 
 def _whatif(run: Run, state: State, address: Address) -> str:
-    """Where this number can be set: the page of what-ifs, with its address and value filled in."""
+    """Where this number can be set: the page of what-ifs, with its address and value in the field to be edited."""
     place, value = str(address), float(run.values(address))
     try:
         parse_patch(run.model, f"{place}={value!r}")
     except ReaderError:
         return ""
     others = [change for change in state.changes if not change.startswith((f"{place}=", f"{place}+="))]
-    return replace(state, trail=(), offset=0).change(*others, f"{place}={value:.6g}").url(WHATIF)
+    draft = quote(f"{place}={_all_digits(value)}", safe=SAFE)
+    return f"{replace(state, trail=(), offset=0).change(*others).url(WHATIF)}&draft={draft}"
+
+
+def _all_digits(x: float) -> str:
+    """As many digits as float32 needs to have the same number again."""
+    return next((text for digits in (6, 7, 8, 9) if float(np.float32(text := f"{x:.{digits}g}")) == x), repr(x))
 
 
 def _waiting(run: Run, state: State, links: Links, node: Node | None, address: Address | None) -> WhyView:

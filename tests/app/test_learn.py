@@ -20,6 +20,7 @@ from app.present.slopes import SlopeTints, slope_sizes
 from app.settings import Settings
 from app.urls import State
 from model import LanguageModel, Run, load
+from model.ops.update import Rate
 from tests.app.conftest import TEXT
 
 
@@ -124,8 +125,6 @@ def test_the_map_of_slopes_is_tinted_by_their_length(client: TestClient, run: Ru
 
 def test_a_step_that_raises_the_loss_is_said_to(model: LanguageModel):
     state = State(text=TEXT, target=" John", eta=0.01, steps=2)
-    from model.ops.update import Rate
-
     run = model.run(TEXT, " John").at_rate(Rate(0.01))
     found = learn(run, 2)
     view = learn_view(run, state, found)
@@ -213,3 +212,16 @@ def test_a_log_axis_holds_its_sizes():
     assert (axis.low, axis.high) == (-4, 1) and axis.share(0) == 0
     assert axis.share(1e-4) == 0 and axis.share(10) == 100 and axis.share(0.1) == 60
     assert LogAxis.over([]).high > LogAxis.over([]).low
+
+
+def test_where_the_loss_has_come_to_0_the_words_agree(model: LanguageModel):
+    run = model.run(TEXT).at_rate(Rate(1000.0))
+    found = learn(run, 5)
+    assert found.losses[1:] == (0.0,) * 5
+    view = learn_view(run, State(text=TEXT, eta=1000.0, steps=5), found)
+    says = " ".join(view.curve_says)
+    assert "The lowest of these losses is" in says and "No step down" not in says
+    assert "A loss cannot be negative" in says
+    assert "After step 1 the loss is 0" in view.steps_say and "η is large" not in view.steps_say
+    for n, token in enumerate(found.tokens):
+        assert token == run.target or max(found.probabilities[0][n], found.probabilities[-1][n]) > 0

@@ -85,3 +85,29 @@ def test_errors_name_the_part(client: TestClient, query: str, part: str):
 def test_without_a_change_there_are_only_choices(client: TestClient):
     found = page(client, State(text=TEXT))
     assert not found.select_one(".verdict") and len(found.select("option")) == 4 * 6
+
+
+def test_a_draft_stands_in_the_field_and_is_not_set(client: TestClient):
+    answer = client.get("/whatif?draft=embed[2,5]%3D0.123456789%22")
+    found = BeautifulSoup(answer.text, "lxml")
+    assert found.select_one("input[name=set]")["value"] == 'embed[2,5]=0.123456789"'
+    assert not found.select_one(".verdict") and not found.select_one(".sets")
+
+
+def test_a_change_that_rounds_away_leaves_the_loss_where_it_was_and_draws_no_bar():
+    base = load("embedded").run(TEXT)
+    state = State(text=TEXT, changes=(f"embed[2,0]={float(base.tensor('embed')[2, 0]):.9g}",))
+    view = whatif_view(base, base.changed(list(state.changes)), state)
+    assert "stays at" in view.verdict and "unchanged" in view.verdict
+    state = State(text=TEXT, changes=("embed[2,0]+=1e-5",))
+    view = whatif_view(base, base.changed(list(state.changes)), state)
+    assert "stays at" in view.verdict
+    assert not any("<rect" in row.bar for row in view.tokens)
+
+
+def test_where_all_tokens_are_equally_likely_none_is_called_first():
+    base = load("embedded").run(TEXT)
+    state = State(text=TEXT, changes=("W_E=0",))
+    view = whatif_view(base, base.changed(list(state.changes)), state)
+    assert "equally likely" in view.verdict and "first guess" not in view.verdict
+    assert len(view.tokens) == 5

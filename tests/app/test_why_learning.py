@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import cache
 from urllib.parse import parse_qs, urlsplit
 
+import numpy as np
 import pytest
 from bs4 import BeautifulSoup
 from starlette.testclient import TestClient
@@ -335,8 +336,11 @@ def test_numbers_that_can_be_set_lead_to_what_if():
         why, _, _ = panel(run, state_of(run, at))
         assert bool(why.whatif) == is_settable
         if is_settable:
-            (change,) = parse_qs(urlsplit(why.whatif).query)["set"]
-            assert urlsplit(why.whatif).path == "/whatif" and change.startswith(f"{at}=")
+            query = parse_qs(urlsplit(why.whatif).query)
+            (draft,) = query["draft"]  # to be edited; nothing is set yet
+            assert urlsplit(why.whatif).path == "/whatif" and "set" not in query
+            place, _, value = draft.rpartition("=")
+            assert place == at and np.float32(value) == np.float32(run.values(at))
 
 
 @pytest.mark.parametrize(
