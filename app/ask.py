@@ -141,10 +141,20 @@ def asked(models: ModelStore, query: Mapping[str, str], picks: Iterable[str]) ->
 
 
 def state_of(models: ModelStore, query: Mapping[str, str]) -> State:
-    """Raises UnknownModel."""
+    """Raises UnknownModel, SettingError."""
     entry = models.entry(query.get("model", ""))
     text = query["text"].replace("\r\n", "\n") if "text" in query else opening(entry)
-    return State(query.get("model", ""), text, "", query.get("bos", "1") not in ("0", "false", "off"))
+    return State(query.get("model", ""), text, "", with_start(query.get("bos", "")))
+
+
+def with_start(given: str) -> bool:
+    """`bos`, in the spellings that the other pages take. Raises SettingError."""
+    if (word := given.strip().lower()) in ("", "1", "true", "t", "yes", "y", "on"):
+        return True
+    if word in ("0", "false", "f", "no", "n", "off"):
+        return False
+    raise SettingError("bos", f"bos is “{given[:40]}”, but must be 0 or 1.",
+                       "Write bos=0 to leave the start token out, bos=1 to keep it.")  # fmt: skip
 
 
 def opening(entry: Entry) -> str:

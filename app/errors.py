@@ -40,6 +40,7 @@ FORMS = {"/explore": "parts/_ask.html", "/whatif": "parts/_ask.html", "/learn": 
 
 # A correct value of each parameter that can be malformed.
 EXAMPLES = {
+    "body": 'Send JSON with Content-Type: application/json, as in {"text": "The cat sat on the", "steps": 3}.',
     "bos": "Write bos=0 to leave the start token out, bos=1 to keep it.",
     "row": "A row counts from 0, as in row=16.",
     "col": "A column counts from 0, as in col=16.",
@@ -105,6 +106,7 @@ def _malformed(error: Mapping[str, Any]) -> Fault:
     given, limits = str(error.get("input", ""))[:80], error.get("ctx", {})
     says = {
         "missing": "is missing",
+        "json_invalid": "is not valid JSON",
         "int_parsing": f"is “{given}”, but must be a whole number",
         "int_parsing_size": "is too large",
         "bool_parsing": f"is “{given}”, but must be 0 or 1",
@@ -117,7 +119,8 @@ def _malformed(error: Mapping[str, Any]) -> Fault:
         "float_parsing": f"is “{given}”, but must be a number",
         "finite_number": f"is “{given}”, but must be a number",
     }
-    message = f"The parameter {part} {says.get(error['type'], 'cannot be read')}."
+    name = "body of the request" if error["loc"][0] == part == "body" else f"parameter {part}"
+    message = f"The {name} {says.get(error['type'], 'cannot be read')}."
     return Fault(400, "bad_parameter", message, EXAMPLES.get(part, ""), part)
 
 

@@ -77,7 +77,9 @@ def check_whole(name: str, value: Any, most: int | None, hint: str) -> None:
 
 
 def uniform(seed: int, position: int) -> float:
-    """The random number in [0, 1) for the token at `position` of a text: 53 bits of BLAKE2b("seed:position").
+    """The random number in [0, 1) for the token at `position` of a text, hashed from "seed:position".
+
+    It is the first 53 bits of BLAKE2b with a digest of 8 bytes, read as a whole number and divided by 2⁵³.
 
     A hash needs no state: each position's number can be computed alone, so a text that is continued later, on another
     machine, or with one token exchanged meets the same numbers. It is the same in every language and version, which

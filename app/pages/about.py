@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from importlib import metadata
+from itertools import takewhile
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
@@ -102,12 +103,12 @@ def head_url(state: State, scores: HeadScores) -> str:
 
 
 def excerpt(entry: Entry) -> str:
-    """The first paragraphs of the model's own card, as plain text; "" where it has none."""
+    """The first paragraphs of the model's own card, up to a table, as plain text; "" where it has none."""
     if entry.card is None or not entry.card.is_file():
         return ""
     text = entry.card.read_text("utf-8", "replace")
     text = re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.DOTALL)
     text = re.sub(r"^#.*$|[*_`]", "", text, flags=re.MULTILINE).strip()
     paragraphs = [" ".join(p.split()) for p in re.split(r"\n\s*\n", text) if p.strip()]
-    whole = " ".join(paragraphs[:2])
+    whole = " ".join(takewhile(lambda p: not p.startswith("|"), paragraphs[:2]))
     return whole if len(whole) <= EXCERPT else whole[:EXCERPT].rsplit(" ", 1)[0] + " …"

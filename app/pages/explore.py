@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 from fastapi import APIRouter, Request
@@ -84,14 +85,16 @@ def target_field(run: Run, asked: State) -> str:
 
 
 def selected(run: Run, state: State) -> State:
-    """The state with its address and trail checked and spelled in one way; the default address where none is given."""
+    """The state with its address and trail checked and spelled in one way; the default address where none is given.
+
+    The trail only says where the reader came from: what names nothing here is left out of it.
+    """
     at = checked(run, state.at) if state.at else f"probs[{run.n_pos - 1},{run.target}]"
-    try:
-        trail = tuple(checked(run, address) for address in state.trail)
-    except AddressError as error:
-        error.part = "trail"
-        raise
-    return replace(state, at=at, trail=trail)
+    trail = []
+    for address in state.trail:
+        with suppress(AddressError):
+            trail.append(checked(run, address))
+    return replace(state, at=at, trail=tuple(trail))
 
 
 def checked(run: Run, at: str) -> str:

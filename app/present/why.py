@@ -420,13 +420,17 @@ def _pager(state: State, e: Explanation) -> tuple[Choice, ...]:
 def _page(e: Explanation) -> str:
     if e.n_terms <= PAGE and not e.offset:
         return ""
+    on_top = int(e.combine == "quotient")  # the numerator comes first and is not counted
+    first, last, n = max(e.offset + 1 - on_top, 1), e.offset + len(e.terms) - on_top, e.n_terms - on_top
     if not e.terms:
-        return f"no terms from {numbers.count(e.offset + 1)} on: there are {numbers.count(e.n_terms)}"
-    return f"{numbers.count(e.offset + 1)}–{numbers.count(e.offset + len(e.terms))} of {numbers.count(e.n_terms)}"
+        return f"no terms from {numbers.count(first)} on: there are {numbers.count(n)}"
+    return f"{numbers.count(first)}–{numbers.count(last)} of {numbers.count(n)}"
 
 
 def _files(state: State, e: Explanation) -> tuple[Choice, ...]:
     every = f"all {numbers.count(e.n_terms)} as CSV" if e.n_terms > 1 else "CSV"
+    if e.combine == "quotient" and e.n_terms > 2:
+        every = f"all {numbers.count(e.n_terms - 1)} and the one on top as CSV"
     return (
         Choice(every, state.api("explain", format="csv"), is_file=True),
         Choice("JSON", state.api("explain", order=e.order, offset=str(e.offset), limit=str(PAGE)), is_file=True),

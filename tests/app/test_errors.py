@@ -43,7 +43,6 @@ BAD: dict[str, tuple[dict[str, str], int, str, tuple[str, ...]]] = {
     "a column past all columns": ({**TOY, "col": "9" * 30}, 400, "col", ("col=",)),
     "an unknown order": ({**TOY, "order": "beauty"}, 400, "order", ("beauty", "size")),
     "a negative offset": ({**TOY, "offset": "-20"}, 400, "offset", ("-20", "offset=")),
-    "a broken trail": ({**TOY, "at": "loss", "trail": "probs[3,1]~logits["}, 400, "trail", ("logits[",)),
 }
 
 
@@ -81,7 +80,7 @@ def test_htmx_gets_a_fragment_for_the_notice(client: TestClient, name: str):
     assert words[0] in BeautifulSoup(answer.text, "html.parser").text
 
 
-VIEW_ONLY = {"row", "col", "trail", "order", "offset"}
+VIEW_ONLY = {"row", "col", "order", "offset"}
 
 
 @pytest.mark.parametrize("name", [name for name, (_, _, part, _) in BAD.items() if part not in VIEW_ONLY])
@@ -158,3 +157,24 @@ def test_a_reader_cannot_put_markup_into_a_message(client: TestClient):
     answer = client.get("/explore", params={"at": "<b>x</b>", "target": '"><i>', "text": "</textarea><script>"})
     page = BeautifulSoup(answer.text, "lxml")
     assert not page.find_all(["b", "i"], string=["x"]) and len(page.find_all("script")) == 2
+
+
+def test_a_trail_keeps_what_names_something(client: TestClient):
+    answer = client.get("/explore", params={**TOY, "at": "loss", "trail": "garbage~probs[3,1]~logits[~nothing[99]"})
+    assert answer.status_code == 200
+    steps = BeautifulSoup(answer.text, "lxml").select(".trail a")
+    assert [step["href"].count("at=probs[3,1]") for step in steps] == [1]
+
+
+def test_generate_refuses_what_other_pages_refuse(client: TestClient):
+    for path in ("/explore", "/generate"):
+        answer = client.get(path, params={"bos": "x"})
+        assert answer.status_code == 400 and "bos=0" in answer.text
+
+
+@pytest.mark.parametrize("content", ["{", "[1]", "", '"text"'])
+def test_a_body_that_is_no_object_comes_with_an_example(client: TestClient, content: str):
+    answer = client.post("/api/v1/jobs", content=content, headers={"Content-Type": "application/json"})
+    error = answer.json()["error"]
+    assert answer.status_code == 400 and error["part"] == "body"
+    assert "body of the request" in error["message"] and "steps" in error["hint"]

@@ -209,6 +209,15 @@ def test_the_same_url_after_a_restart(client: TestClient, model: LanguageModel):
         assert one(pages[0], selector) == one(pages[1], selector)
 
 
+def test_a_branch_where_nothing_is_drawn(client: TestClient, model: LanguageModel):
+    likeliest = list(model.generate(TEXT, 3, temperature=0))[2].choice
+    page = soup(client, url_of(text=TEXT, n=5, temperature=0, pick=f"2:{int(likeliest.order[1])}", step=2))
+    assert "the likeliest is" in one(page, "#choice .plain").text
+    assert "likeliest" in [small.text for small in page.select(".ranking small")]
+    for selector in ("#choice .plain", ".ranking", ".doing"):
+        assert not re.search(r"\bdraw", one(page, selector).text)
+
+
 def test_a_branch(client: TestClient, model: LanguageModel, steps: list[Step]):
     other = int(steps[2].choice.order[40])
     page = soup(client, url_of(**QUERY, pick=f"2:{other}", step=2))

@@ -105,6 +105,7 @@ def test_about_shows_every_model_and_library(client: TestClient):
         assert numbers.count(load(one(card, "h3").text).n_parameters) in card.text
     assert len(page.select("#built-h ~ div tbody tr")) >= 8
     assert not re.search(r"/(home|root|tmp|usr)/", page.text)
+    assert "A small true GPT-2" in cards[0].text and "|---|" not in page.text and "| |" not in page.text
 
 
 def test_heads_are_a_page_and_a_part_of_one(client: TestClient):

@@ -393,6 +393,14 @@ def test_no_trail_where_nothing_was_followed():
     assert soup.select(".trail") == []
 
 
+@pytest.mark.parametrize(("offset", "window"), [(0, "1–9 of 2,304"), (10, "10–19 of 2,304")])
+def test_a_softmax_counts_the_terms_below_the_line(offset: int, window: str):
+    run = run_of("embedded")
+    _, html, soup = panel(run, state_of(run, "probs[3,5]", offset=offset))
+    assert window in html and "2,305" not in html
+    assert "all 2,304 and the one on top as CSV" in [a.get_text() for a in soup.select(".links a")]
+
+
 def test_files_and_pages():
     run = run_of("embedded")
     state = state_of(run, "logits[3,5]", offset=20)
