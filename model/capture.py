@@ -38,17 +38,22 @@ class Capture:
         return output
 
     def __call__(
-        self, tokens: Sequence[int], patches: Sequence[Patch] = (), weights: dict[str, Tensor] | None = None
+        self,
+        tokens: Sequence[int],
+        patches: Sequence[Patch] = (),
+        weights: dict[str, Tensor] | None = None,
+        *,
+        unembed: bool = True,
     ) -> dict[str, Tensor]:
         """Every hook point's output for these tokens, batch axis in front; on autograd's tape where grad is enabled.
 
-        `weights`, under the network's names, take the place of its own.
+        `weights`, under the network's names, take the place of its own. `unembed=False` leaves the logits out.
         """
         captured: dict[str, Tensor] = {}
         self._own.captured, self._own.patches = captured, patches
         try:
             given = (weights or {}) | self.changed_weights(patches)
-            functional_call(self.net, given, (torch.tensor([list(tokens)]),))
+            functional_call(self.net, given, (torch.tensor([list(tokens)]), unembed))
         finally:
             self._own.captured = None
         return captured

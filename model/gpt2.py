@@ -127,12 +127,13 @@ class GPT2(nn.Module):
         self.ln_final = LayerNorm(c.d_model, c.eps)
         self.logits = HookPoint()
 
-    def forward(self, tokens: Tensor) -> Tensor:
+    def forward(self, tokens: Tensor, unembed: bool = True) -> Tensor:
+        """`unembed=False` stops at the final norm, whose output it returns."""
         x = self.embed(self.W_E[tokens]) + self.pos_embed(self.W_pos[: tokens.shape[1]].expand(len(tokens), -1, -1))
         for block in self.blocks:
             x = block(x)
-        logits: Tensor = self.logits(self.ln_final(x) @ self.W_E.T)
-        return logits
+        out: Tensor = self.ln_final(x)
+        return self.logits(out @ self.W_E.T) if unembed else out
 
     def init_weights(self, generator: torch.Generator) -> None:
         """GPT-2's start: N(0, 0.02), and what writes into the residual stream scaled by 1/√(2·n_layer)."""

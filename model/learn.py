@@ -74,11 +74,12 @@ class Learning:
             del taped
             runs.append(run)
             if not last:
-                sizes.append(self._step(run, weights, stepper))
+                lengths = self._step(run, weights, stepper)
+                sizes += [lengths] if j == 0 else []
         return runs, sizes
 
     def _step(self, run: Run, weights: dict[str, Tensor], stepper: Stepper) -> dict[str, float]:
-        """Move every weight against its slope, one parameter at a time. Returns the slopes' lengths.
+        """Move every weight against its slope, one parameter at a time. Returns the first step's slopes' lengths.
 
         Slopes along biases and norms are kept: AdamW divides by a slope's own size, and b_K's is rounding alone
         (moving all keys alike changes no softmax), so in another order of adding it would be another step.
@@ -91,7 +92,8 @@ class Learning:
             if name.rsplit(".", 1)[-1].startswith("b") or slope.ndim == 1:
                 run.keep_slopes({name: slope})
             stepper.move(name, weight, slope)
-            sizes[name] = float(slope.norm())
+            if stepper.taken == 1:  # another pass over all slopes: not for every step
+                sizes[name] = float(slope.norm())
         return sizes
 
     # -- weights after steps

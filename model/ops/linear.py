@@ -36,7 +36,7 @@ AXES = {
 
 
 # A whole gradient of more numbers than this is summed in float32: it would take too long in float64.
-EXACT = 2**20
+EXACT = 2**19
 
 
 def axes_of(letters: str) -> tuple[str, ...]:
