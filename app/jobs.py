@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from app.learned import Learned, learn, work
-from app.runs import Busy, RunStore, way
+from app.models import ModelStore
+from app.runs import Busy, RunStore, key_of, way
 from app.settings import Settings
 from app.urls import State
 from model import Run
@@ -76,6 +77,12 @@ class Job:
         self.done = done
 
 
+def job_id(models: ModelStore, state: State) -> str:
+    """The name of the work that a state asks for, the same in every process. Raises UnknownModel."""
+    parts = [*key_of(models, state), *way(state), state.steps]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:20]
+
+
 class JobStore:
     """Jobs by id. At most `job_queue` wait; finished ones are kept while their results fit in the memory budget."""
 
@@ -89,8 +96,13 @@ class JobStore:
 
     def id(self, state: State) -> str:
         """The name of the work that a state asks for. Raises UnknownModel."""
-        parts = [*self._runs.key(state), *way(state), state.steps]
-        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:20]
+        return job_id(self._runs.models, state)
+
+    @property
+    def n_unfinished(self) -> int:
+        """How many jobs wait or run."""
+        with self._lock:
+            return sum(not job.is_over for job in self._jobs.values())
 
     def find(self, id: str) -> Job | None:
         """A job that waits, runs or is kept."""

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from fastapi import Depends, Query, Request
 from pydantic import BaseModel, Field, StringConstraints, field_validator
 
+from app.models import ModelStore
 from app.services import Services
 from app.urls import DEFAULT_STEPS, DEFAULT_TEXT, MAX_TRAIL, State
 from model.address import Calc, parse
@@ -93,7 +94,12 @@ Held = Annotated[Services, Depends(services)]
 
 def run_state(held: Services, query: RunQuery) -> State:
     """The run alone. Raises UnknownModel."""
-    entry = held.models.entry(query.model)
+    return run_of(held.models, query)
+
+
+def run_of(models: ModelStore, query: RunQuery) -> State:
+    """The same without an app. Raises UnknownModel."""
+    entry = models.entry(query.model)
     text = entry.text if query.text is None else query.text
     return State(
         model=query.model, text=text, target=query.target, bos=query.bos,

@@ -7,6 +7,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from typing import NamedTuple, TypeVar
 
 from app.models import ModelStore
@@ -47,7 +48,7 @@ class RunStore:
     """
 
     def __init__(self, models: ModelStore, settings: Settings) -> None:
-        self._models = models
+        self.models = models
         self._budget = settings.run_memory_mb * 2**20
         self._queue = settings.run_queue
         self._pool = ThreadPoolExecutor(settings.run_threads, thread_name_prefix="run")
@@ -78,11 +79,12 @@ class RunStore:
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """Anything that computes, off the event loop."""
-        return await asyncio.wrap_future(self._readers.submit(work))
+        context = copy_context()  # URLs are written for the request that asks
+        return await asyncio.wrap_future(self._readers.submit(context.run, work))
 
     def key(self, state: State) -> Key:
         """Raises UnknownModel."""
-        return Key(self._models.entry(state.model).name, state.text, state.target, state.bos, state.changes)
+        return key_of(self.models, state)
 
     def submit(self, key: Key) -> Future[Run]:
         """The run, kept or under way or now begun. A failed one is forgotten, so that the next try starts afresh."""
@@ -111,7 +113,7 @@ class RunStore:
 
     def _compute(self, key: Key) -> Run:
         if not key.changes:
-            return self._models.get(key.model).run(key.text, key.target or None, bos=key.bos)
+            return self.models.get(key.model).run(key.text, key.target or None, bos=key.bos)
         base = self._kept.get(key._replace(changes=())) or self._compute(key._replace(changes=()))
         try:
             return base.changed(key.changes)
@@ -166,6 +168,11 @@ class RunStore:
     def _drop(self, key: Key) -> None:
         del self._kept[key], self._sizes[key]
         self._views.pop(key, None)
+
+
+def key_of(models: ModelStore, state: State) -> Key:
+    """What makes the state's run the same as another's. Raises UnknownModel."""
+    return Key(models.entry(state.model).name, state.text, state.target, state.bos, state.changes)
 
 
 def way(state: State) -> Way:
