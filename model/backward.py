@@ -31,7 +31,7 @@ def site_gradients(run: Run) -> dict[str, Tensor]:
     would be a third of the work of a short text, and all their slopes are 0.
     """
     with torch.enable_grad():
-        ends = _slopes_at_the_end(run)
+        ends = slopes_at_the_end(run, run.scored)
         taped = run.model.capture(run.tokens, run.patches, unembed=False)
         final = torch.zeros_like(taped["ln_final.out"])
         final[0, run.scored.start : run.scored.stop] = ends["logits"] @ run.tensor("W_E")
@@ -45,14 +45,14 @@ def site_gradients(run: Run) -> dict[str, Tensor]:
     return slopes
 
 
-def _slopes_at_the_end(run: Run) -> dict[str, Tensor]:
-    """The loss's slope along logits, probs, log_probs and each token's loss, at the scored positions."""
-    logits = run.tensor("logits")[run.scored.start : run.scored.stop].detach().requires_grad_()
+def slopes_at_the_end(run: Run, scored: range) -> dict[str, Tensor]:
+    """The loss's slope along logits, probs, log_probs and each token's loss, at some of the scored positions."""
+    logits = run.tensor("logits")[scored.start : scored.stop].detach().requires_grad_()
     probs = logits.softmax(-1)
-    places = (torch.arange(len(run.scored)), torch.tensor([*map(run.next_token, run.scored)]))
+    places = (torch.arange(len(scored)), torch.tensor([*map(run.next_token, scored)]))
     log_probs = torch.log_softmax(logits, -1) if too_small(probs[places]).any() else None
     each = minus_log_p(probs[places], lambda: log_probs[places])  # type: ignore[index]
-    loss = each.mean()
+    loss = each.sum() / len(run.scored)  # as far as these positions make it
     ends = {"logits": logits, "probs": probs, "loss_per_token": each, "loss": loss}
     if log_probs is not None:
         ends["log_probs"] = log_probs

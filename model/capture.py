@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 
 import torch
@@ -49,14 +50,20 @@ class Capture:
 
         `weights`, under the network's names, take the place of its own. `unembed=False` leaves the logits out.
         """
+        with self.recording(patches) as captured:
+            given = (weights or {}) | self.changed_weights(patches)
+            functional_call(self.net, given, (torch.tensor([list(tokens)]), unembed))
+        return captured
+
+    @contextmanager
+    def recording(self, patches: Sequence[Patch] = ()) -> Iterator[dict[str, Tensor]]:
+        """Keeps, under their sites, what the hook points that this thread calls meanwhile put out (patched)."""
         captured: dict[str, Tensor] = {}
         self._own.captured, self._own.patches = captured, patches
         try:
-            given = (weights or {}) | self.changed_weights(patches)
-            functional_call(self.net, given, (torch.tensor([list(tokens)]), unembed))
+            yield captured
         finally:
             self._own.captured = None
-        return captured
 
     def changed_weights(self, patches: Sequence[Patch]) -> dict[str, Tensor]:
         """The network's own parameters that patches change, as changed copies under the network's names."""

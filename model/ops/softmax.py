@@ -167,9 +167,13 @@ class Weights(Op):
         return rf"a_k {own}" if source == self.scores else rf"\frac{{1}}{{\sum_j \mathrm{{exp}}_j}} {own}"
 
     def gradient(self, run: Run, source: str, index: tuple[Index, ...]) -> Tensor:
-        pattern, slopes = run.tensor(self.out).double(), run.gradient(self.out).double()
+        *rows, keys = index
+        pattern, slopes, exp = (
+            t[tuple(rows)] for t in (run.tensor(self.out), run.gradient(self.out), run.tensor(self.exp))
+        )
+        pattern, slopes = pattern.double(), slopes.double()
         average = (pattern * slopes).sum(-1, keepdim=True)
-        return ((slopes - average) / run.tensor(self.exp).sum(-1, keepdim=True))[index]
+        return ((slopes - average) / exp.sum(-1, keepdim=True))[..., keys]
 
     def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:
         return [(at[0], at[1], every())]
