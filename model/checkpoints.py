@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import struct
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -38,6 +41,12 @@ IN_BLOCK = {
     "mlp.c_proj.bias": "mlp.b_out",
 }
 
+WEIGHTS = "model.safetensors"
+
+LONGEST_HEADER = 25_000_000  # bytes, as the format's own reader allows
+
+Advance = Callable[[float], None]  # called with the share that is done, from 0 to 1
+
 # Not parameters: the causal mask, which some published files carry along.
 MASK = re.compile(r"h\.\d+\.attn\.(bias|masked_bias)")
 
@@ -50,19 +59,26 @@ def hf_names(config: Config) -> dict[str, str]:
     return OUTER | blocks
 
 
-def load_network(directory: Path, config: Config) -> GPT2:
-    """Read `model.safetensors` as float32. A missing, extra or misshapen tensor is an error that names it."""
-    path = directory / "model.safetensors"
+def load_network(directory: Path, config: Config, advance: Advance | None = None) -> GPT2:
+    """Map `model.safetensors` into memory, as float32. A missing, extra or misshapen tensor is an error that names it.
+
+    Parameters that are stored as float32 are the file's own pages, read when first touched, shared with other
+    processes and never written: no copy is made of them. Other types are converted. With `advance` every page is
+    touched now, so that the time it takes is seen here and not in the first run.
+    """
+    path = directory / WEIGHTS
     if not path.exists():
-        raise CheckpointError(f"{directory}: model.safetensors is missing", "Only safetensors files are read.")
+        raise CheckpointError(f"{directory}: {WEIGHTS} is missing", "Only safetensors files are read.")
     with torch.device("meta"):
         net = GPT2(config)
     shapes = {name: tuple(p.shape) for name, p in net.named_parameters()}
-    net.load_state_dict(_read_tensors(path, hf_names(config), shapes), assign=True)
+    net.load_state_dict(_read_tensors(path, hf_names(config), shapes, advance), assign=True)
     return net.eval()
 
 
-def _read_tensors(path: Path, names: dict[str, str], shapes: dict[str, tuple[int, ...]]) -> dict[str, Tensor]:
+def _read_tensors(
+    path: Path, names: dict[str, str], shapes: dict[str, tuple[int, ...]], advance: Advance | None
+) -> dict[str, Tensor]:
     found: dict[str, Tensor] = {}
     head = None
     try:
@@ -83,6 +99,9 @@ def _read_tensors(path: Path, names: dict[str, str], shapes: dict[str, tuple[int
                         f"but the config asks for {list(shapes[names[name]])}"
                     )
                 found[names[name]] = tensor.float()
+                if advance is not None:
+                    touch(found[names[name]])
+                    advance(len(found) / len(names))
     except SafetensorError as fault:
         raise CheckpointError(f"{path.name}: not a readable safetensors file ({fault})") from None
     missing = [name for name, ours in names.items() if ours not in found]
@@ -91,6 +110,23 @@ def _read_tensors(path: Path, names: dict[str, str], shapes: dict[str, tuple[int
     if head is not None and not torch.equal(head.float(), found["W_E"]):
         raise CheckpointError(f"{path.name}: 'lm_head.weight' differs from 'wte.weight', but GPT-2 ties them")
     return found
+
+
+def touch(tensor: Tensor) -> None:
+    """Read one number of every page of memory, so that all of them are there."""
+    tensor.reshape(-1)[:: 4096 // tensor.element_size()].sum()
+
+
+def is_whole(path: Path) -> bool:
+    """Whether a safetensors file is as long as its own header says; a cheap look that finds half files."""
+    try:
+        with path.open("rb") as file:
+            (length,) = struct.unpack("<Q", file.read(8))
+            header = json.loads(file.read(length)) if length <= LONGEST_HEADER else {}
+            ends = [about["data_offsets"][1] for name, about in header.items() if name != "__metadata__"]
+            return bool(ends) and os.fstat(file.fileno()).st_size == 8 + length + max(ends)
+    except (OSError, struct.error, ValueError, KeyError, TypeError, IndexError, AttributeError):
+        return False
 
 
 def _more(n: int) -> str:
@@ -108,15 +144,15 @@ def read_config(directory: Path) -> Config:
         raise CheckpointError(f"{path}: not valid JSON ({fault})") from None
 
 
-def read_checkpoint(directory: Path) -> tuple[GPT2, Tokenizer]:
-    """The network and the tokenizer of a Hugging Face GPT-2 directory."""
+def read_checkpoint(directory: Path, advance: Advance | None = None) -> tuple[GPT2, Tokenizer]:
+    """The network and the tokenizer of a Hugging Face GPT-2 directory; `advance` as in `load_network`."""
     if not directory.is_dir():
         raise CheckpointError(f"{directory} is not a directory")
     config = read_config(directory)
     tokenizer = load_tokenizer(directory)
     if tokenizer.n_vocab > config.d_vocab:
         raise CheckpointError(f"{directory}: {tokenizer.n_vocab} tokens, but the config has {config.d_vocab}")
-    return load_network(directory, config), tokenizer
+    return load_network(directory, config, advance), tokenizer
 
 
 def save_network(directory: Path, net: GPT2, start_id: int, dtype: torch.dtype = torch.float32) -> None:
@@ -128,4 +164,4 @@ def save_network(directory: Path, net: GPT2, start_id: int, dtype: torch.dtype =
     tensors = {
         f"transformer.{theirs}": state[ours].to(dtype).contiguous() for theirs, ours in hf_names(net.config).items()
     }
-    save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
+    save_file(tensors, directory / WEIGHTS, metadata={"format": "pt"})
