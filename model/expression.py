@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -13,9 +13,11 @@ from model.address import Address, Binary, Calc, Call, Negative, Node, Number, P
 from model.backward import gradient_rule
 from model.errors import AddressError
 from model.ops.base import (
+    ACOS,
     EXP,
     LOG,
     MAX,
+    POSITIVE,
     SQRT,
     Column,
     Computed,
@@ -26,6 +28,7 @@ from model.ops.base import (
     Inverse,
     Ref,
     Rule,
+    arc_cosine,
     grid,
 )
 
@@ -33,10 +36,18 @@ if TYPE_CHECKING:
     from model.run import Run
 
 MOST_NUMBERS = 2_000_000  # in one range: several in one expression must fit a small server
+MOST_IN_DOT = 16_000_000  # a range that a dot product reads and gives back: a whole weight matrix
+MOST_PRODUCTS = 200_000_000  # multiplications of one dot(…)
 MINUS = Constant("-1", -1.0)
-FUNCTIONS = {"exp": EXP, "log": LOG, "sqrt": SQRT}
-ELEMENTWISE: dict[str, Callable[[Floats], Floats]] = {"exp": np.exp, "log": np.log, "sqrt": np.sqrt}
-REDUCTIONS: dict[str, Callable[[Floats], Any]] = {"max": np.max, "sum": np.sum}
+FUNCTIONS = {"exp": EXP, "log": LOG, "sqrt": SQRT, "acos": ACOS, "positive": POSITIVE}
+ELEMENTWISE: dict[str, Callable[[Floats], Floats]] = {
+    "exp": np.exp,
+    "log": np.log,
+    "sqrt": np.sqrt,
+    "acos": np.vectorize(arc_cosine, otypes=[np.float64]),
+    "positive": lambda x: np.asarray(x > 0, dtype=np.float64),
+}
+REDUCTIONS: dict[str, Callable[[Floats], Any]] = {"max": np.max, "sum": np.sum, "mean": np.mean}
 
 
 # -- the value
@@ -70,7 +81,26 @@ def _evaluate(run: Run, node: Node) -> Floats | float:
     if isinstance(node, Call):
         operand = evaluate(run, node.operand)
         return np.asarray((ELEMENTWISE | REDUCTIONS)[node.name](operand))
+    if node.op == "@":
+        return _dot(_read_by_dot(run, node.left), _read_by_dot(run, node.right), node)
     return _binary(node.op, evaluate(run, node.left), evaluate(run, node.right), node)
+
+
+def _read_by_dot(run: Run, node: Node) -> Floats:
+    return run.numbers(reference(run, node, MOST_IN_DOT)) if isinstance(node, Address) else evaluate(run, node)
+
+
+def _dot(left: Floats, right: Floats, node: Binary) -> Floats:
+    """Products summed over the last axis of `left` and the first of `right`, each a row or a matrix."""
+    if not (1 <= left.ndim <= 2 and 1 <= right.ndim <= 2):
+        raise AddressError(
+            f"{node} takes two ranges of one or two axes.", "As in calc(dot(W_E[17,:],ln_final.out[3,:]))."
+        )
+    if left.shape[-1] != right.shape[0]:
+        raise AddressError(f"The ranges in {node} do not fit: {left.shape[-1]} numbers meet {right.shape[0]}.")
+    if left.size * right.size // left.shape[-1] > MOST_PRODUCTS:
+        raise AddressError(f"{node} multiplies more than {MOST_PRODUCTS:,} pairs.", "Take one row or one column.")
+    return np.asarray(np.dot(left, right))
 
 
 def _binary(op: str, left: Floats, right: Floats, node: Binary) -> Floats:
@@ -80,14 +110,14 @@ def _binary(op: str, left: Floats, right: Floats, node: Binary) -> Floats:
     return np.asarray(arithmetic[op](left, right))
 
 
-def reference(run: Run, address: Address) -> Ref:
+def reference(run: Run, address: Address, most: int = MOST_NUMBERS) -> Ref:
     """An address as a column; slices stay sliced in the array that `run.numbers` gives."""
     checked = run.check(address)
     sizes = zip(checked.index, run.shape(checked.site), strict=True)
     count = prod(len(range(*i.indices(size))) for i, size in sizes if isinstance(i, slice))
-    if count > MOST_NUMBERS:
+    if count > most:
         raise AddressError(
-            f"{address} is {count:,} numbers; an expression takes ranges of at most {MOST_NUMBERS:,}.",
+            f"{address} is {count:,} numbers; an expression takes ranges of at most {most:,}.",
             "As in calc(max(logits[3,:])).",
         )
     return Ref(checked.site, checked.index, checked.quantity)  # type: ignore[arg-type]
@@ -100,16 +130,27 @@ def expression_rule(run: Run, calc: Calc) -> Rule:
     """The outermost arithmetic of an expression as a rule: sums of products, a quotient, or a function."""
     node = calc.tree
     if isinstance(node, Call):
-        if node.name in FUNCTIONS:
-            return Rule("function", _summands(run, node.operand), function=FUNCTIONS[node.name])
-        elements = (_elements(run, node.operand),)
-        return Rule("sum", elements) if node.name == "sum" else Rule("function", elements, function=MAX)
+        return _call_rule(run, node)
     if isinstance(node, Partial):
         return partial_rule(run, node)
     if isinstance(node, Binary) and node.op == "/":
         top, bottom = _product(run, node.left), _product(run, node.right)
         return Rule("quotient", (Group(top, label="numerator"), Group(bottom, label="denominator")))
+    if isinstance(node, Binary) and node.op == "@":
+        return Rule("sum", (_elements(run, (node.left, node.right)),))
     return Rule("sum", _summands(run, node))
+
+
+def _call_rule(run: Run, node: Call) -> Rule:
+    if node.name in FUNCTIONS:
+        return Rule("function", _summands(run, node.operand), function=FUNCTIONS[node.name])
+    elements = _elements(run, _multiplied(node.operand))
+    if node.name == "max":
+        return Rule("function", (elements,), function=MAX)
+    if node.name == "mean":
+        share = Constant(rf"\tfrac{{1}}{{{elements.n}}}", 1 / elements.n)
+        elements = replace(elements, factors=(share, *elements.factors))
+    return Rule("sum", (elements,))
 
 
 def _summands(run: Run, node: Node) -> tuple[Group, ...]:
@@ -127,11 +168,16 @@ def _summands(run: Run, node: Node) -> tuple[Group, ...]:
     return tuple(groups)
 
 
+def _multiplied(node: Node) -> tuple[Node, ...]:
+    """a·b·(c+d) as a, b, c+d."""
+    if isinstance(node, Binary) and node.op == "*":
+        return _multiplied(node.left) + _multiplied(node.right)
+    return (node,)
+
+
 def _product(run: Run, node: Node) -> tuple[Column, ...]:
     """a·b·(c+d) as factors (a, b, calc(c+d))."""
-    if isinstance(node, Binary) and node.op == "*":
-        return _product(run, node.left) + _product(run, node.right)
-    return (_factor(run, node),)
+    return tuple(_factor(run, part) for part in _multiplied(node))
 
 
 def _factor(run: Run, node: Node) -> Column:
@@ -142,44 +188,77 @@ def _factor(run: Run, node: Node) -> Column:
     return Computed(str(Calc(node)), number(run, Calc(node)))
 
 
-def _elements(run: Run, node: Node) -> Group:
-    """Every element of a range, or of arithmetic over ranges, as a term of its own."""
-    values = evaluate(run, node)
-    n = values.size
-    if isinstance(node, Address):
-        index = run.check(node).index
-        sliced = [axis for axis, i in enumerate(index) if isinstance(i, slice)]
-        sizes = values.shape
-        places = grid(sizes)
-        starts = [index[axis].start or 0 for axis in sliced]  # type: ignore[union-attr]
-        full: list[object] = list(index)
-        for axis, start, place in zip(sliced, starts, places, strict=True):
-            full[axis] = place + start
-        names = tuple(run.model.graph[node.site].axes[axis] for axis in sliced)
-        shown = tuple(place + start for place, start in zip(places, starts, strict=True))
-        return Group((Ref(node.site, tuple(full), node.quantity),), n, axes=names, places=shown)  # type: ignore[arg-type]
-    return Group((Computed(lambda k: str(Calc(element(run, node, k))), values.ravel()),), n)
+# -- ranges: every element a term of its own
 
 
-def element(run: Run, node: Node, k: int) -> Node:
-    """Arithmetic over ranges with each range replaced by its k-th number; max(…) and sum(…) inside stay whole."""
+def _elements(run: Run, parts: Sequence[Node]) -> Group:
+    """Ranges of one shape, and single numbers, multiplied element by element: a term for each element."""
+    values = [evaluate(run, part) for part in parts]
+    shape = max((value.shape for value in values), key=len)
+    columns = tuple(_column(run, part, value) for part, value in zip(parts, values, strict=True))
+    first = next((part for part in parts if isinstance(part, Address) and _sliced(run, part)), None)
+    if first is None:
+        return Group(columns, prod(shape))
+    places = [place + start for place, (_, start) in zip(grid(shape), _sliced(run, first), strict=True)]
+    axes = run.model.graph[first.site].axes
+    return Group(columns, prod(shape), axes=tuple(axes[axis] for axis, _ in _sliced(run, first)), places=tuple(places))
+
+
+def _column(run: Run, node: Node, values: Floats) -> Column:
+    """A factor of every element: a place for each where the node is a range, else arithmetic for each."""
+    if not values.ndim:
+        return _factor(run, node)
     if isinstance(node, Address):
-        index = run.check(node).index
-        sliced = [axis for axis, i in enumerate(index) if isinstance(i, slice)]
-        if not sliced:
-            return node
-        sizes = [len(range(*index[axis].indices(run.shape(node.site)[axis]))) for axis in sliced]  # type: ignore[union-attr]
-        full = list(index)
-        for axis, place in zip(sliced, np.unravel_index(k, sizes), strict=True):
-            full[axis] = int(place) + (index[axis].start or 0)  # type: ignore[union-attr]
-        return Address(node.site, tuple(full), node.quantity)
-    if isinstance(node, Negative):
-        return Negative(element(run, node.operand, k))
+        index: list[Any] = list(run.check(node).index)
+        for (axis, start), place in zip(_sliced(run, node), grid(values.shape), strict=True):
+            index[axis] = place + start
+        return Ref(node.site, tuple(index), node.quantity)
+    shape = values.shape
+
+    def one(k: int) -> str:
+        return str(Calc(pick(run, node, tuple(map(int, np.unravel_index(k, shape))))))
+
+    return Computed(one, values.ravel())
+
+
+def _sliced(run: Run, address: Address) -> list[tuple[int, int]]:
+    """The axes of an address that are ranges, each with the place where its range starts."""
+    return [(axis, i.start or 0) for axis, i in enumerate(run.check(address).index) if isinstance(i, slice)]
+
+
+def _axes_of(run: Run, node: Node) -> int:
+    """How many axes the value of a node has."""
+    if isinstance(node, Address):
+        return len(_sliced(run, node))
     if isinstance(node, Binary):
-        return Binary(node.op, element(run, node.left, k), element(run, node.right, k))
-    if isinstance(node, Call) and node.name in ELEMENTWISE:
-        return Call(node.name, element(run, node.operand, k))
-    return node
+        left, right = _axes_of(run, node.left), _axes_of(run, node.right)
+        return left + right - 2 if node.op == "@" else max(left, right)
+    if isinstance(node, Negative) or (isinstance(node, Call) and node.name in ELEMENTWISE):
+        return _axes_of(run, node.operand)
+    return 0
+
+
+def pick(run: Run, node: Node, place: tuple[int | None, ...]) -> Node:
+    """Arithmetic over ranges at one place of them; an axis whose place is None stays a range.
+
+    max(…), sum(…) and mean(…) inside are single numbers and stay whole.
+    """
+    if not _axes_of(run, node):
+        return node
+    if isinstance(node, Address):
+        index = list(run.check(node).index)
+        for (axis, start), i in zip(_sliced(run, node), place, strict=True):
+            index[axis] = index[axis] if i is None else i + start
+        return Address(node.site, tuple(index), node.quantity)
+    if isinstance(node, Negative):
+        return Negative(pick(run, node.operand, place))
+    if isinstance(node, Call):
+        return Call(node.name, pick(run, node.operand, place))
+    assert isinstance(node, Binary)
+    if node.op == "@":
+        rows = _axes_of(run, node.left) - 1
+        return Binary("@", pick(run, node.left, (*place[:rows], None)), pick(run, node.right, (None, *place[rows:])))
+    return Binary(node.op, pick(run, node.left, place), pick(run, node.right, place))
 
 
 # -- the first terms of a sum

@@ -300,6 +300,8 @@ def expression_latex(node: Node) -> str:
     left, right = expression_latex(node.left), expression_latex(node.right)
     if node.op == "/":
         return rf"\frac{{{left}}}{{{right}}}"
+    if node.op == "@":
+        return rf"{_operand(node.left)} \cdot {_operand(node.right)}"
     if node.op == "*":
         return rf"{_operand(node.left)} \times {_operand(node.right)}"
     return f"{left} {node.op} {_operand(node.right) if node.op == '-' else right}"

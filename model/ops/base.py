@@ -231,9 +231,16 @@ def minus_log(p: float) -> float:
     return -math.log(p) if p > 0 else math.inf
 
 
+def arc_cosine(x: float) -> float:
+    """The angle in radians whose cosine is x, rounding beyond ±1 forgiven; NaN farther out."""
+    return math.acos(min(max(x, -1.0), 1.0)) if abs(x) <= 1 + 1e-12 else math.nan
+
+
 IDENTITY = Function("identity", "{}", of_sum(lambda x: x))
 SQRT = Function("sqrt", r"\sqrt{{{}}}", of_sum(math.sqrt))
 EXP = Function("exp", r"e^{{{}}}", of_sum(math.exp))
 LOG = Function("log", r"\log\left({}\right)", of_sum(lambda x: math.log(x) if x > 0 else -math.inf))
 MINUS_LOG = Function("-log", r"-\log\left({}\right)", of_sum(minus_log))
+ACOS = Function("acos", r"\arccos\left({}\right)", of_sum(arc_cosine))
+POSITIVE = Function("positive", r"\mathrm{{positive}}\left({}\right)", of_sum(lambda x: float(x > 0)))
 MAX = Function("max", r"\max\left({}\right)", lambda products: float(products.max()))

@@ -12,6 +12,9 @@ from tests.model.models import random_model
 
 RUN = load("toy").run("the cat sat")
 LOGITS, PROBS = RUN["logits"].astype(np.float64), RUN["probs"].astype(np.float64)
+MLP = "blocks.0.mlp"
+ROW = RUN["blocks.0.ln2.out"][2].astype(np.float64)
+W_IN, W_OUT = (RUN[f"{MLP}.{name}"].astype(np.float64) for name in ("W_in", "W_out"))
 
 
 @pytest.mark.parametrize(
@@ -28,6 +31,18 @@ LOGITS, PROBS = RUN["logits"].astype(np.float64), RUN["probs"].astype(np.float64
         ("log(sum(exp(logits[1,:])))", np.log(np.exp(LOGITS[1]).sum())),
         ("-(2-3)*4/8", 0.5),
         ("sqrt(2)*sqrt(2)", 2.0),
+        ("mean(logits[2,:])", LOGITS[2].mean()),
+        ("mean(logits[1,2:5]*probs[1,2:5])", (LOGITS[1, 2:5] * PROBS[1, 2:5]).mean()),
+        ("sum(positive(logits[2,:]-1))", float((LOGITS[2] > 1).sum())),
+        ("positive(-3)", 0.0),
+        ("acos(0.5)*180/3.141592653589793", 60.0),
+        ("acos(sqrt(2)*sqrt(2)/2)", 0.0),  # a rounding above 1
+        (f"dot(blocks.0.ln2.out[2,:],{MLP}.W_in[:,5])", ROW @ W_IN[:, 5]),
+        (f"dot(blocks.0.ln2.out[2,:],dot({MLP}.W_in,{MLP}.W_out[:,1]))+1", ROW @ (W_IN @ W_OUT[:, 1]) + 1),
+        (f"dot(dot(blocks.0.ln2.out[2,:],{MLP}.W_in),{MLP}.W_out[:,1])", ROW @ W_IN @ W_OUT[:, 1]),
+        (f"dot({MLP}.W_in[1,:],{MLP}.W_out[:,1])", W_IN[1] @ W_OUT[:, 1]),
+        (f"sum(dot({MLP}.W_in,{MLP}.W_out))", (W_IN @ W_OUT).sum()),
+        (f"max(exp(-dot(2*{MLP}.W_in[1:3,:],{MLP}.W_out)))", np.exp(-2 * W_IN[1:3] @ W_OUT).max()),
         ("sum(exp(logits))", np.exp(LOGITS).sum()),
         ("partial(logits[2,4],0:4)", LOGITS[2, 4]),
         ("partial(logits[2,4],1:3)", (RUN["ln_final.out"][2] * RUN["W_E"][4])[1:3].astype(np.float64).sum()),
@@ -105,3 +120,50 @@ def test_a_range_too_large_to_compute_is_refused() -> None:
     run = random_model("gpt2").run("abc")
     with pytest.raises(AddressError, match="38,597,376 numbers"):
         run.values("calc(sum(W_E*W_E))")
+    mlp = "blocks.0.mlp"
+    assert np.isfinite(run.values(f"calc(dot({mlp}.W_in[5,:],{mlp}.W_out[:,7]))"))
+    with pytest.raises(AddressError, match="multiplies more than"):
+        run.values(f"calc(sum(dot({mlp}.W_in,{mlp}.W_out)))")
+
+
+def factors(at: str) -> list[list[str | None]]:
+    return [[factor.address for factor in term.factors] for term in RUN.explain(at, limit=3).terms]
+
+
+def test_products_of_ranges_open_into_the_numbers_themselves() -> None:
+    expected = [[f"W_E[2,{i}]", f"W_E[7,{i}]"] for i in range(3)]
+    assert factors("calc(sum(W_E[2,:]*W_E[7,:]))") == expected
+    assert factors("calc(dot(W_E[2,:],W_E[7,:]))") == expected
+    assert factors("calc(sum(W_E[2,1:]*W_E[7,1:]))")[0] == ["W_E[2,1]", "W_E[7,1]"]
+
+
+def test_a_product_of_matrices_opens_into_rows_and_columns() -> None:
+    outer = factors(f"calc(dot(blocks.0.ln2.out[2,:],dot({MLP}.W_in,{MLP}.W_out[:,1])))")
+    assert outer[2] == ["blocks.0.ln2.out[2,2]", f"calc(dot({MLP}.W_in[2,:],{MLP}.W_out[:,1]))"]
+    assert factors(outer[2][1] or "")[1] == [f"{MLP}.W_in[2,1]", f"{MLP}.W_out[1,1]"]
+    whole = factors(f"calc(sum(dot({MLP}.W_in,{MLP}.W_out)))")
+    assert whole[1] == [f"calc(dot({MLP}.W_in[0,:],{MLP}.W_out[:,1]))"]
+
+
+def test_terms_of_ranges_say_where_they_are() -> None:
+    terms = RUN.explain("calc(mean(logits[1,2:5]*logits[1,2:5]))", limit=9).terms
+    assert [term.place for term in terms] == [(("d_vocab", 2),), (("d_vocab", 3),), (("d_vocab", 4),)]
+    assert all(term.factors[0].constant and term.factors[0].value == 1 / 3 for term in terms)
+
+
+@pytest.mark.parametrize(
+    ("at", "says"),
+    [
+        ("calc(dot(logits[0,:],W_E[:,0:2]))", "2 numbers, not one"),
+        ("calc(dot(logits[0,:],logits[0,1:]))", "8 numbers meet 7"),
+        ("calc(dot(logits[0,1],logits[0,:]))", "one or two axes"),
+        ("calc(dot(logits[0,:]))", "“,” was expected"),
+    ],
+)
+def test_a_dot_that_does_not_fit_is_refused(at: str, says: str) -> None:
+    with pytest.raises(AddressError, match=says):
+        RUN.explain(at)
+
+
+def test_an_angle_of_no_cosine_is_no_number() -> None:
+    assert np.isnan(RUN.explain("calc(acos(1.5))").value)
