@@ -8,7 +8,9 @@ from typing import Any, TypeVar
 
 import pytest
 import torch
+from transformers import GPT2Config, GPT2LMHeadModel
 
+from model.checkpoints import hf_names
 from model.config import Config
 from model.gpt2 import GPT2
 from model.language_model import LanguageModel
@@ -47,6 +49,18 @@ def random_network(config: Config, scale: float = 1.0, seed: int = 0) -> GPT2:
             else:
                 p.mul_(scale)
     return net.eval()
+
+
+def twin(net: GPT2) -> GPT2LMHeadModel:
+    """transformers' GPT-2 (eager attention) over the same weights, which it shares."""
+    settings = {k: v for k, v in net.config.to_hf(start_id=0).items() if k not in ("architectures", "model_type")}
+    with torch.device("meta"):  # no time for weights that are replaced at once
+        theirs: Any = GPT2LMHeadModel(GPT2Config(**settings, attn_implementation="eager"))
+    state = net.state_dict()
+    tensors = {f"transformer.{name}": state[ours] for name, ours in hf_names(net.config).items()}
+    theirs.load_state_dict(tensors | {"lm_head.weight": state["W_E"]}, assign=True)
+    theirs.tie_weights()
+    return theirs.eval()  # type: ignore[no-any-return]
 
 
 def byte_tokenizer(d_vocab: int) -> Tokenizer:

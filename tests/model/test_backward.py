@@ -8,7 +8,6 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
-from transformers import GPT2Config, GPT2LMHeadModel
 
 from model.address import Address, parse
 from model.capture import parameter_views
@@ -16,7 +15,7 @@ from model.checkpoints import hf_names
 from model.errors import AddressError
 from model.gpt2 import GPT2
 from model.run import Run
-from tests.model.models import SHAPES, error_of, random_model
+from tests.model.models import SHAPES, error_of, random_model, twin
 from tests.model.test_explain import NAMES, check, covers, places, run_of
 
 TARGETS = [None, "sequence"]
@@ -43,12 +42,7 @@ def test_gpt2s_own_shape() -> None:
 def oracle(run: Run) -> dict[str, torch.Tensor]:
     """Every parameter's gradient by a full backward pass of transformers' GPT-2 on the same weights, by our names."""
     c = run.model.config
-    settings = {k: v for k, v in c.to_hf(start_id=0).items() if k not in ("architectures", "model_type")}
-    theirs = GPT2LMHeadModel(GPT2Config(**settings, attn_implementation="eager")).eval()
-    state = run.model.net.state_dict()
-    names = hf_names(c)
-    theirs.load_state_dict({f"transformer.{h}": state[o] for h, o in names.items()}, strict=False)
-    theirs.tie_weights()
+    theirs, names = twin(run.model.net), hf_names(c)
     logits = theirs(torch.tensor([run.tokens])).logits[0]
     goals = torch.tensor([run.next_token(t) for t in run.scored])
     torch.nn.functional.cross_entropy(logits[run.scored.start : run.scored.stop], goals).backward()

@@ -11,7 +11,7 @@ from model.checkpoints import load_network, read_config, save_network
 from model.config import Config
 from model.language_model import LanguageModel
 from model.toy import save_toy, toy
-from tests.model.models import GPT2_SMALL, SHAPES, byte_tokenizer, random_network
+from tests.model.models import GPT2_SMALL, SHAPES, byte_tokenizer, random_model, random_network, twin
 
 CONFIGS = {name: config for name, (config, _) in SHAPES.items()} | {"gpt2": GPT2_SMALL}
 
@@ -53,20 +53,20 @@ def test_equals_transformers(name: str, tmp_path: Path) -> None:
     assert close(run["ln_final.out"], out.hidden_states[-1][0]) <= 1e-5
     assert close(run["probs"], out.logits[0].softmax(-1)) <= 1e-5
     assert close(run["log_probs"], out.logits[0].log_softmax(-1)) <= 1e-5
+    scored_on = torch.tensor([*run.tokens[1:], run.target])
+    costs = torch.nn.functional.cross_entropy(out.logits[0], scored_on, reduction="none")
+    assert close(run["loss_per_token"], costs) <= 1e-5
+    assert float(run["loss"]) == pytest.approx(float(costs[-1]), rel=1e-5, abs=1e-6)
+    over_all = model.run(run.text, target="sequence")
+    assert float(over_all["loss"]) == pytest.approx(float(costs[:-1].mean()), rel=1e-5, abs=1e-6)
 
 
 def test_the_loss_over_the_sequence_equals_transformers() -> None:
-    config = CONFIGS["wide"]
-    theirs = theirs_of(config)
-    state = theirs.state_dict()
-    net = random_network(config)
-    from model.checkpoints import hf_names
-
-    net.load_state_dict({ours: state[f"transformer.{name}"] for name, ours in hf_names(config).items()})
-    run = LanguageModel("wide", net, byte_tokenizer(config.d_vocab)).run("Once upon a time", target="sequence")
+    model = random_model("wide")
+    run = model.run("Once upon a time", target="sequence")
     ids = torch.tensor([run.tokens])
     with torch.no_grad():
-        assert float(run["loss"]) == pytest.approx(float(theirs(ids, labels=ids).loss), rel=1e-5)
+        assert float(run["loss"]) == pytest.approx(float(twin(model.net)(ids, labels=ids).loss), rel=1e-5)
 
 
 @pytest.mark.parametrize("name", SHAPES)
