@@ -17,6 +17,7 @@ from app.jobs import Job, JobStore
 from app.learned import Learned
 from app.params import Held, RunQuery, run_state
 from app.services import Services
+from app.urls import rooted
 from model.errors import ReaderError
 from model.patch import PatchError
 
@@ -145,7 +146,7 @@ def answer(held: Services, job: Job) -> Response:
         result=result(held, job) if job.result else None,
     )
     status = 200 if job.is_over else 202
-    headers = {"Cache-Control": "no-store", "Location": f"/api/v1/jobs/{job.id}"}
+    headers = {"Cache-Control": "no-store", "Location": rooted(f"/api/v1/jobs/{job.id}")}
     return Response(body.model_dump_json(), status, headers, "application/json")
 
 

@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode
 
 from app.generations import MOST_TOKENS, Key
 from app.models import Entry, ModelStore
-from app.urls import DEFAULT_TEXT, LONG_QUERY, SAFE, State
+from app.urls import DEFAULT_TEXT, LONG_QUERY, SAFE, State, rooted
 from model.errors import SettingError
 from model.sample import Settings, check_whole
 
@@ -104,7 +104,7 @@ class Ask:
 
     def url(self, path: str = "/generate") -> str:
         """Not escaped: templates do that."""
-        return f"{path}?{urlencode(self.query(), safe=SAFE, quote_via=quote)}"
+        return f"{rooted(path)}?{urlencode(self.query(), safe=SAFE, quote_via=quote)}"
 
     @property
     def is_long(self) -> bool:

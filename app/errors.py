@@ -18,7 +18,7 @@ from app.params import RunQuery
 from app.runs import Busy
 from app.security import HEADERS
 from app.services import Services
-from app.urls import State
+from app.urls import State, path_of
 from model.errors import CheckpointError, ReaderError, TargetError
 
 log = logging.getLogger(__name__)
@@ -132,7 +132,7 @@ def add_handlers(app: FastAPI) -> None:
         headers = {"Retry-After": "5"} if fault.status == 503 else {}
         if fault.status == 500:
             headers |= HEADERS  # the answer to a crash does not pass through the middleware
-            log.error("%s %s: %s", request.method, request.url.path, fault.message)
+            log.error("%s %s: %s", request.method, path_of(request), fault.message)
         return answer(request, fault, headers)
 
     for kind in (ReaderError, RequestValidationError, HTTPException, Busy, Exception):
@@ -141,14 +141,14 @@ def add_handlers(app: FastAPI) -> None:
 
 def answer(request: Request, fault: Fault, headers: dict[str, str]) -> Response:
     """JSON for the API, a fragment for HTMX (put into the page's notice), a page otherwise."""
-    if request.url.path.startswith("/api/"):
+    if path_of(request).startswith("/api/"):
         return JSONResponse(fault.json(), fault.status, headers)
     headers |= {"Vary": "HX-Request, HX-Target, HX-History-Restore-Request", "Cache-Control": "no-cache"}
     held: Services = request.app.state.services
     kept = kept_state(held, request.query_params)
     if fault.code == "bad_target":
         fault = replace(fault, offers=(*with_space(held, kept), *fault.offers))
-    path = request.url.path if request.url.path in FORMS else ""
+    path = path_of(request) if path_of(request) in FORMS else ""
     given = {name: request.query_params.get(name, "") for name in ("target", "eta", "optimizer", "steps")}
     context = {
         "fault": fault, "state": kept, "models": held.models, "path": path, "form": FORMS.get(path, ""),

@@ -10,8 +10,9 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import PlainTextResponse, Response
+from starlette.types import Receive, Scope, Send
 
-from app import api, api_generate, api_jobs
+from app import api, api_generate, api_jobs, proxy
 from app.errors import add_handlers
 from app.generations import Generations
 from app.jobs import JobStore
@@ -23,6 +24,7 @@ from app.security import SecurityHeaders
 from app.services import Services
 from app.settings import Settings
 from app.templating import HTMX, STATIC, Templates, VersionedFiles
+from app.urls import ROOT
 
 DESCRIPTION = """
 GPT-2 with every number clickable, for programs. A run is named by `model`, `text`, `target` and `bos`; a number in it
@@ -36,6 +38,21 @@ say how steps are taken. On a large model POST the same inputs to `/api/v1/jobs`
 
 Errors are `{"error": {"code", "message", "hint", "part"}}`.
 """
+
+
+class App(FastAPI):
+    """The app as readers see it: all within, the answer to a crash too, knows the prefix of its URLs."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await super().__call__(scope, receive, send)
+            return
+        scope = proxy.seen_from_outside(scope, self.state.services.settings)
+        token = ROOT.set(scope["root_path"])
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            ROOT.reset(token)
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
@@ -52,7 +69,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         await services.runs.in_thread(lambda: models.get(""))
         yield
 
-    app = FastAPI(
+    app = App(
         title="Every Number",
         version="1",
         description=DESCRIPTION,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+import re
+
+from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
@@ -13,6 +15,13 @@ class Settings(BaseSettings):
 
     host: str = "127.0.0.1"
     port: int = Field(8000, ge=0, le=65535)
+    root_path: str = Field("", description="The path under which a proxy shows the app, such as /every-number.")
+    public_url: str = Field(
+        "", description="Scheme and host that readers use, such as https://example.org; empty: as the request says."
+    )
+    trusted_hops: int = Field(
+        0, ge=0, le=16, description="How many proxies in front are trusted to say who asks and for which host."
+    )
     model: str = Field("embedded", description="The default checkpoint: embedded, toy, or a directory.")
     models: str = Field("", description="More checkpoints: directories that are one or hold some, joined by “:”.")
     run_memory_mb: int = Field(512, ge=1, description="Memory for runs kept in the cache, in MiB.")
@@ -28,3 +37,20 @@ class Settings(BaseSettings):
     job_memory_mb: int = Field(64, ge=1, description="Memory for the results of jobs, in MiB.")
     max_numbers: int = Field(1_000_000, ge=1, description="Most numbers in one JSON or CSV answer.")
     max_file_numbers: int = Field(100_000_000, ge=1, description="Most numbers in one NPY file.")
+
+    @field_validator("root_path")
+    @classmethod
+    def prefix(cls, given: str) -> str:
+        """“every-number/” and “/every-number” mean the same; “/” means none."""
+        path = "/" + given.strip("/") if given.strip("/") else ""
+        if not re.fullmatch(r"(/[A-Za-z0-9._~-]+)*", path) or "/." in path:
+            raise ValueError("write a path of letters, digits and - . _ ~, as in /every-number")
+        return path
+
+    @field_validator("public_url")
+    @classmethod
+    def origin(cls, given: str) -> str:
+        """Scheme, host and port; the path is `root_path`'s."""
+        if given and not re.fullmatch(r"https?://[A-Za-z0-9.\[\]:-]+/?", given):
+            raise ValueError("write a scheme and a host, as in https://example.org; the path goes to ROOT_PATH")
+        return given.rstrip("/")

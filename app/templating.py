@@ -16,6 +16,7 @@ from starlette.types import Scope
 
 from app.present import numbers, tokens
 from app.present.menu import menu
+from app.urls import rooted
 
 ROOT = Path(__file__).resolve().parent.parent
 STATIC = ROOT / "static"
@@ -37,7 +38,7 @@ YEAR = "public, max-age=31536000, immutable"
 
 
 class Templates:
-    """Renders templates with what all of them may use: `numbers`, `tokens`, `menu` (app.present), `asset`."""
+    """Renders templates with what all of them may use: `numbers`, `tokens`, `menu` (app.present), `asset`, `rooted`."""
 
     def __init__(self) -> None:
         self.env = jinja2.Environment(
@@ -48,7 +49,7 @@ class Templates:
             lstrip_blocks=True,
         )
         self.env.globals.update(
-            numbers=numbers, tokens=tokens, asset=asset, menu=menu, htmx_config=json.dumps(HTMX_CONFIG)
+            numbers=numbers, tokens=tokens, rooted=rooted, asset=asset, menu=menu, htmx_config=json.dumps(HTMX_CONFIG)
         )
 
     def render(self, name: str, **context: Any) -> str:
@@ -69,7 +70,7 @@ class VersionedFiles(StaticFiles):
 def asset(name: str) -> str:
     """The URL of a static file, e.g. `base.css` or `htmx/htmx.min.js`, with its version."""
     path = _htmx() / name.removeprefix("htmx/") if name.startswith("htmx/") else STATIC / name
-    return f"/static/{name}?v={_version(path, path.stat().st_mtime_ns)}"
+    return f"{rooted(f'/static/{name}')}?v={_version(path, path.stat().st_mtime_ns)}"
 
 
 @lru_cache(maxsize=256)

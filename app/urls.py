@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from html import escape
 from typing import Literal
 from urllib.parse import quote, urlencode
 
 from markupsafe import Markup
+from starlette.requests import Request
 
 DEFAULT_TEXT = "When Mary and John went to the store, John gave a drink to"
 MAX_TRAIL = 8
@@ -18,6 +20,32 @@ DEFAULT_STEPS = 10
 LONG_QUERY = 400
 
 SAFE = "[],:()*/~"
+
+# The path under which the app is served, such as "/every-number"; "" at the root of a host. Set anew for each request
+# (app.main.App), so that several apps with different prefixes can live in one process.
+ROOT: ContextVar[str] = ContextVar("root", default="")
+
+
+def rooted(path: str) -> str:
+    """A path of the app (“/explore?…”) as a browser must ask for it. A URL is rooted once, where it is written."""
+    return ROOT.get() + path
+
+
+def path_of(request: Request) -> str:
+    """The path that was asked for, without the prefix: what the app's own routes are called."""
+    path = request.url.path
+    root = ROOT.get()
+    return path.removeprefix(root) or "/" if path == root or path.startswith(f"{root}/") else path
+
+
+def absolute(request: Request, path: str) -> str:
+    """A path of the app as a full address, for what is read elsewhere: embeds, cards, shared links.
+
+    `path` is rooted already, as every URL that `State.url` and the others give. The host is EVERYNUMBER_PUBLIC_URL's
+    where that is set; else the one that was asked, as told by trusted proxies (app.proxy).
+    """
+    public: str = request.app.state.services.settings.public_url
+    return (public or f"{request.url.scheme}://{request.url.netloc}") + path
 
 
 @dataclass(frozen=True)
@@ -142,12 +170,13 @@ class State:
 
     def url(self, path: str = "/explore") -> str:
         """A link to a page in this state, not yet escaped for HTML (templates do that)."""
-        return f"{path}?{self.query()}"
+        return f"{rooted(path)}?{self.query()}"
 
     def api(self, what: Literal["run", "values", "explain"], **extra: str) -> str:
         """The JSON twin, with the address where it takes one."""
         at = [("at", self.at)] if self.at and what != "run" else []
-        return f"/api/v1/{what}?{urlencode([*self.run_query, *at, *extra.items()], safe=SAFE, quote_via=quote)}"
+        query = urlencode([*self.run_query, *at, *extra.items()], safe=SAFE, quote_via=quote)
+        return f"{rooted(f'/api/v1/{what}')}?{query}"
 
 
 def written(x: float) -> str:
@@ -166,7 +195,7 @@ class Cells:
         """`keep` are view parameters that every cell keeps, e.g. the window's row and col."""
         front = urlencode([*state.run_query, *keep], safe=SAFE, quote_via=quote)
         self.as_buttons = len(front) > LONG_QUERY
-        self._front = escape(f"{path}?{front}&at=", quote=True)
+        self._front = escape(f"{rooted(path)}?{front}&at=", quote=True)
 
     def number(self, at: str, shown: str, *, css: str = "num", current: bool = False, label: str = "") -> Markup:
         """One clickable number. `shown` is plain text; `label` an accessible name where `shown` does not say enough."""

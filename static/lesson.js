@@ -147,7 +147,7 @@
 
   const opened = (path) => {
     const url = new URL(path, location.href);
-    url.pathname = "/explore";
+    url.pathname = one("#why-open").pathname; // the explorer, wherever the app is served
     one("#why-open").href = url.pathname + url.search;
     const at = url.searchParams.get("at");
     for (const number of all(".prose .num.on, .prose a.on")) number.classList.remove("on");

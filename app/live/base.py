@@ -27,7 +27,7 @@ from pydantic import BaseModel, ConfigDict
 from app.present import charts, numbers
 from app.present.tokens import token_html
 from app.services import Services
-from app.urls import SAFE, Cells, State
+from app.urls import SAFE, Cells, State, rooted
 from model import LanguageModel, Run
 
 EXPLORE = "/explore"
@@ -203,7 +203,8 @@ class Here:
 
     def url(self, **changes: Any) -> str:
         """The part alone, with some settings changed. Not escaped: templates do that."""
-        return f"/embed/{self.part.name}?{urlencode(self.pairs(**changes), safe=SAFE, quote_via=quote)}"
+        query = urlencode(self.pairs(**changes), safe=SAFE, quote_via=quote)
+        return f"{rooted(f'/embed/{self.part.name}')}?{query}"
 
     def hidden(self, *visible: str) -> list[tuple[str, str]]:
         """Fields that a form carries unseen: all but those it shows."""

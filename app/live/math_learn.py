@@ -9,17 +9,16 @@ from markupsafe import Markup
 
 from app.jobs import Job
 from app.live import base
-from app.live.base import Here, Part, Scene
+from app.live.base import EXPLORE, Here, Part, Scene
 from app.present import numbers
 from app.present.learn_charts import along_slope
 from app.present.learning import LearnView, learn_view
-from app.urls import State
+from app.urls import State, rooted
 from model.errors import SettingError
 
 LARGE = 20_000_000  # weights; a larger model learns only when told to
 PATIENCE = 2.0  # seconds
 TIMES = (0.25, 0.5, 1.0, 2.0, 4.0, 16.0)
-EXPLORE = 'href="/explore?'
 
 
 class Settings(base.Settings):
@@ -95,7 +94,7 @@ def owned(scene: Scene, learnt: LearnView) -> LearnView:
 
     def own(x: object) -> object:
         if isinstance(x, Markup):
-            own_path = str(x).replace(EXPLORE, f'href="{scene.num.path}?')
+            own_path = str(x).replace(f'href="{rooted(EXPLORE)}?', f'href="{rooted(scene.num.path)}?')
             return Markup(own_path.replace('form="go"', f'form="{scene.num.form}"'))
         if isinstance(x, tuple):
             return tuple(own(one) for one in x)

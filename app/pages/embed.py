@@ -16,7 +16,7 @@ from app.params import Held, PageState
 from app.present.why import why_view
 from app.security import POLICY
 from app.services import Services
-from app.urls import State
+from app.urls import State, absolute
 from model import Run
 
 router = APIRouter(include_in_schema=False)
@@ -36,7 +36,7 @@ async def embed(request: Request, name: str, state: PageState, held: Held) -> Re
         state = replace(part.run, at=state.at)
     asked = "HX-Request" in request.headers and "HX-History-Restore-Request" not in request.headers
     wants = request.headers.get("HX-Target", "part") if asked else ""
-    origin = str(request.base_url).rstrip("/")
+    origin = absolute(request, "")
     html = await held.runs.use(state, lambda run: render(held, part, run, state, settings, wants, origin))
     return HTMLResponse(html, headers=HEADERS | FRAMED)
 
