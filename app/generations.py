@@ -112,6 +112,7 @@ class Generations:
         self._lock = threading.Lock()
         self._waiting = 0
         self._kept: OrderedDict[Key, Generation] = OrderedDict()
+        models.on_unload(self._forget)
 
     async def advance(self, key: Key, n: int, seconds: float) -> Generation:
         """The generation, gone on towards `n` tokens for at most about so many seconds. Raises ReaderError, Busy."""
@@ -120,7 +121,9 @@ class Generations:
                 raise Busy
             self._waiting += 1
         try:
-            return await asyncio.wrap_future(self._pool.submit(self._advance, key, n, seconds))
+            with self._models.in_use(key.model):
+                await self._models.ready(key.model)
+                return await asyncio.wrap_future(self._pool.submit(self._advance, key, n, seconds))
         finally:
             with self._lock:
                 self._waiting -= 1
@@ -142,10 +145,18 @@ class Generations:
     def _keep(self, key: Key, generation: Generation) -> None:
         """Make it the latest used; drop the oldest until all fit. The latest stays: it is being read."""
         with self._lock:
+            if not self._models.is_current(generation.model):
+                return
             self._kept[key] = generation
             self._kept.move_to_end(key)
             while len(self._kept) > 1 and sum(g.nbytes for g in self._kept.values()) > self._budget:
                 self._kept.popitem(last=False)
+
+    def _forget(self, model: str) -> None:
+        """Drop all texts of a model that was unloaded: they would hold its weights."""
+        with self._lock:
+            for key in [key for key in self._kept if key.model == model]:
+                del self._kept[key]
 
     def __len__(self) -> int:
         return len(self._kept)

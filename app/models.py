@@ -1,30 +1,61 @@
-"""The models a reader can choose: found once by name, loaded when first asked for.
+"""The models a reader can choose: found by name, loaded when first asked for, unloaded when memory is short.
 
-A name only ever selects from the list made at the start; it is never taken as a path.
+A name only ever selects from the list made at the start and from the published checkpoints; it is never taken as a
+path.
 """
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import json
 import logging
 import os
 import threading
-from collections.abc import Iterator
-from dataclasses import dataclass
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from app.downloads import Downloads
+from app.process import machine_memory
 from app.settings import Settings
 from app.urls import DEFAULT_TEXT
-from model import LanguageModel, load
+from model import LanguageModel, hub, load
+from model.checkpoints import WEIGHTS
 from model.config import Config
-from model.errors import CheckpointError, UnknownModel
+from model.errors import CheckpointError, ReaderError, UnknownModel
 from model.heads import HeadScores, measure_heads
+from model.hub import DownloadError, Published
 from model.loading import EMBEDDED
 from model.toy import CONFIG as TOY_CONFIG
 
 log = logging.getLogger(__name__)
 
 TOY_TEXT = "the cat sat on the"
+
+SHARE = 0.5  # of the machine's memory, for models, where no setting says how much
+LOADERS = 2  # models that are read at the same time
+ROOM = 15.0  # seconds to wait until memory is given back
+
+
+class TooLarge(ReaderError):
+    """A model that alone takes more memory than models may."""
+
+    code, part = "model_too_large", "model"
+
+
+class NotHere(UnknownModel):
+    """A published model that is not on this machine yet."""
+
+    code = "model_not_here"
+
+
+class Busy(Exception):
+    """Too much is waiting already, or in use; the message says what."""
 
 
 @dataclass(frozen=True)
@@ -45,57 +76,242 @@ class Entry:
     @property
     def n_parameters(self) -> int:
         """All weights, the embedding table counted once."""
-        c = self.config
-        attention = 4 * c.d_model * c.d_model + 4 * c.d_model
-        feed_forward = 2 * c.d_model * c.d_mlp + c.d_mlp + c.d_model
-        block = attention + feed_forward + 4 * c.d_model
-        return (c.d_vocab + c.n_ctx) * c.d_model + c.n_layer * block + 2 * c.d_model
+        return count_parameters(self.config)
+
+    @property
+    def memory(self) -> int:
+        """Bytes that it takes when loaded: four a weight."""
+        return 4 * self.n_parameters
+
+    @property
+    def on_disk(self) -> int:
+        """Bytes of the file with its weights; 0 where it has none."""
+        path = self.directory / WEIGHTS if self.directory else None
+        return path.stat().st_size if path is not None and path.exists() else 0
+
+
+def count_parameters(c: Config) -> int:
+    """All weights of a network of this shape, the embedding table counted once."""
+    attention = 4 * c.d_model * c.d_model + 4 * c.d_model
+    feed_forward = 2 * c.d_model * c.d_mlp + c.d_mlp + c.d_model
+    block = attention + feed_forward + 4 * c.d_model
+    return (c.d_vocab + c.n_ctx) * c.d_model + c.n_layer * block + 2 * c.d_model
+
+
+@dataclass
+class Loading:
+    """A model being read: `share` from 0 to 1. `model` gives it, or what went wrong, to all who wait."""
+
+    entry: Entry
+    share: float = 0.0
+    model: Future[LanguageModel] = field(default_factory=Future)
+
+    def advance(self, share: float) -> None:
+        self.share = share
 
 
 class ModelStore:
-    """Models by name. `default` is the one that a page without `model=` uses."""
+    """Models by name. `default` is the one that a page without `model=` uses.
+
+    Loaded models are kept while all together fit the budget. The least recently used is unloaded first, never one
+    that is in use; whoever keeps something that holds a model registers with `on_unload` and lets go of it then.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._entries = {entry.name: entry for entry in _built_in()}
-        self.default = settings.model
-        if settings.model not in self._entries:
-            self.default = self._add(Path(settings.model))
-        for directory in filter(None, settings.models.split(os.pathsep)):
-            self._add_all(Path(directory))
-        self._loaded: dict[str, LanguageModel] = {}
+        self.budget = settings.model_memory_mb * 2**20 or int(SHARE * machine_memory())
+        self.downloads_allowed = settings.downloads != "off"
+        self.downloads = Downloads(self._arrived)
+        self._loaded: OrderedDict[str, LanguageModel] = OrderedDict()
+        self._loading: dict[str, Loading] = {}
+        self._reserved: dict[str, int] = {}  # bytes for those being read
+        self._in_use: Counter[str] = Counter()
         self._heads: dict[str, list[HeadScores]] = {}
-        self._locks = {name: threading.Lock() for name in self._entries}
+        self._measuring: dict[str, threading.Lock] = {}
+        self._changed = threading.Condition()  # guards all of these
+        self._loaders = ThreadPoolExecutor(LOADERS, thread_name_prefix="load")
+        self._forget: list[Callable[[str], None]] = []
+        self._find(settings)
+
+    # -- which there are
 
     def __iter__(self) -> Iterator[Entry]:
-        return iter(self._entries.values())
+        return iter(list(self._entries.values()))
 
     def __contains__(self, name: str) -> bool:
         return name in self._entries
 
     def entry(self, name: str) -> Entry:
-        """The model of that name, "" being the default. Raises UnknownModel."""
+        """The model of that name, "" being the default. Raises UnknownModel, NotHere."""
         try:
             return self._entries[name or self.default]
         except KeyError:
-            raise UnknownModel(
-                f"There is no model “{name[:80]}” here.", f"Choose one of {', '.join(self._entries)}."
-            ) from None
+            pass
+        if (one := hub.published(name)) and self.downloads_allowed:
+            raise NotHere(
+                f"The model “{name}” is not on this server yet.", f"It can be fetched: {one.title} on /models."
+            )
+        raise UnknownModel(f"There is no model “{name[:80]}” here.", f"Choose one of {', '.join(self._entries)}.")
+
+    @property
+    def offers(self) -> list[Published]:
+        """The published checkpoints that are not here and may be fetched."""
+        return [one for one in hub.PUBLISHED if one.name not in self._entries] if self.downloads_allowed else []
+
+    # -- loading and unloading
 
     def get(self, name: str) -> LanguageModel:
-        """The loaded model; the first to ask loads it, others wait for that."""
+        """The loaded model; the first to ask has it loaded, all others wait for that. Raises ReaderError, Busy."""
+        found = self.begin(name)
+        return found.model.result() if isinstance(found, Loading) else found
+
+    def begin(self, name: str) -> LanguageModel | Loading:
+        """The model where it is loaded; else how far its loading is, which begins now."""
         entry = self.entry(name)
-        with self._locks[entry.name]:
-            if entry.name not in self._loaded:
-                self._loaded[entry.name] = load(entry.source)
-            return self._loaded[entry.name]
+        with self._changed:
+            if entry.name in self._loaded:
+                self._loaded.move_to_end(entry.name)
+                return self._loaded[entry.name]
+            if entry.name in self._loading:
+                return self._loading[entry.name]
+            loading = self._loading[entry.name] = Loading(entry)
+        self._loaders.submit(self._load, loading)
+        return loading
+
+    async def ready(self, name: str) -> LanguageModel:
+        """The loaded model, waited for without holding a thread."""
+        found = self.begin(name)
+        return await asyncio.shield(asyncio.wrap_future(found.model)) if isinstance(found, Loading) else found
+
+    def is_loaded(self, name: str) -> bool:
+        return name in self._loaded
+
+    def is_loading(self, name: str) -> bool:
+        return name in self._loading
+
+    def fits(self, entry: Entry) -> bool:
+        """Whether it can be loaded at all."""
+        return entry.memory <= self.budget
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all loaded models."""
+        return sum(self._entries[name].memory for name in self._loaded)
+
+    @contextmanager
+    def in_use(self, name: str) -> Iterator[None]:
+        """While this lasts, the model of that name, once loaded, is not unloaded."""
+        name = self.entry(name).name
+        with self._changed:
+            self._in_use[name] += 1
+            if name in self._loaded:
+                self._loaded.move_to_end(name)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._in_use[name] -= 1
+                self._changed.notify_all()
+
+    def is_current(self, model: LanguageModel) -> bool:
+        """Whether this is a loaded model, and not one that was unloaded in the meantime."""
+        return self._loaded.get(model.name) is model.original
+
+    def on_unload(self, forget: Callable[[str], None]) -> None:
+        """`forget` is called with the name of each model that is unloaded."""
+        self._forget.append(forget)
+
+    def _load(self, loading: Loading) -> None:
+        name = loading.entry.name
+        try:
+            self._make_room(loading.entry)
+            model = load(loading.entry.source, called=name, advance=loading.advance)
+        except BaseException as fault:
+            self._ended(name, None)
+            loading.model.set_exception(fault)
+        else:
+            self._ended(name, model)
+            loading.model.set_result(model)
+
+    def _ended(self, name: str, model: LanguageModel | None) -> None:
+        with self._changed:
+            del self._loading[name]
+            self._reserved.pop(name, None)
+            if model is not None:
+                self._loaded[name] = model
+            self._changed.notify_all()
+
+    def _make_room(self, entry: Entry) -> None:
+        """Unload the least recently used models until this one fits; wait a while for those in use."""
+        if not self.fits(entry):
+            raise TooLarge(
+                f"The model {entry.name} takes {hub.megabytes(entry.memory)} of memory; "
+                f"models may take {hub.megabytes(self.budget)} here.",
+                "EVERYNUMBER_MODEL_MEMORY_MB says how much.",
+            )
+        until = time.monotonic() + ROOM
+        dropped: list[str] = []
+        with self._changed:
+            while self.nbytes + sum(self._reserved.values()) + entry.memory > self.budget:
+                idle = next((name for name in self._loaded if not self._in_use[name]), None)
+                if idle is not None:
+                    del self._loaded[idle]
+                    dropped.append(idle)
+                elif not self._changed.wait(until - time.monotonic()):
+                    raise Busy(f"The memory for models is in use, and {entry.name} does not fit beside it.")
+            self._reserved[entry.name] = entry.memory
+        for name in dropped:
+            for forget in self._forget:
+                forget(name)
+        if dropped:
+            gc.collect()  # a network and its hooks hold each other
+
+    # -- what heads do
 
     def heads(self, name: str) -> list[HeadScores]:
         """What each head does, measured when first asked for."""
-        model = self.get(name)
-        with self._locks[model.name]:
-            if model.name not in self._heads:
-                self._heads[model.name] = measure_heads(model)
-            return self._heads[model.name]
+        name = self.entry(name).name
+        with self._measuring.setdefault(name, threading.Lock()), self.in_use(name):
+            if name not in self._heads:
+                self._heads[name] = measure_heads(self.get(name))
+            return self._heads[name]
+
+    # -- finding them
+
+    def _find(self, settings: Settings) -> None:
+        """The models in directories, those in the hub's cache, and which of all is the default."""
+        self.default = settings.model
+        is_directory = settings.model not in self._entries and not hub.published(settings.model)
+        if is_directory:
+            self.default = self._add(Path(settings.model))
+        for directory in filter(None, settings.models.split(os.pathsep)):
+            self._add_all(Path(directory))
+        for one in hub.PUBLISHED:
+            if one.name not in self._entries and (found := hub.cached(one)):
+                self._arrived(one, found)
+        if self.default not in self._entries:
+            self._fetch_default(settings)
+
+    def _fetch_default(self, settings: Settings) -> None:
+        """The default model is a published one that is not here: fetch it, or do without it and say so."""
+        one = hub.published(settings.model)
+        assert one is not None
+        try:
+            if not self.downloads_allowed:
+                raise DownloadError(f"{one.title} is not on this machine, and EVERYNUMBER_DOWNLOADS is off.")
+            self._arrived(one, hub.fetch(one))
+        except DownloadError as fault:
+            self.default = next(iter(self._entries))
+            log.error("%s %s Meanwhile “%s” is shown.", fault.message, fault.hint, self.default)
+
+    def _arrived(self, one: Published, directory: Path) -> None:
+        """A published checkpoint is in the hub's cache: from now on it can be chosen."""
+        try:
+            config = _config(directory)
+        except CheckpointError as fault:
+            log.warning("Left out %s: %s", one.name, fault.message)
+            return
+        self._entries.setdefault(one.name, Entry(one.name, config, directory, directory, directory / "README.md"))
 
     def _add(self, directory: Path) -> str:
         entry = _of_directory(directory.resolve())

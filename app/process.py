@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+from pathlib import Path
 
 import torch
 
-# A network smaller than this is done before its threads have met: on a busy machine they mostly wait for each other.
-SMALL = 20_000_000
+from app.size import is_large
 
 # Of glibc's mallopt. Freed blocks below 32 MB would stay on a heap, where long-lived ones pin them, and each of many
 # threads would have a heap of its own.
@@ -19,8 +19,18 @@ M_ARENA_MAX, ARENAS = -8, 2
 
 def tune(n_parameters: int, threads: int = 0) -> None:
     """Set PyTorch's threads (0: one for a small network, else one a core) and let freed large blocks go at once."""
-    torch.set_num_threads(threads or (1 if n_parameters < SMALL else os.cpu_count() or 1))
+    # A small network is done before its threads have met: on a busy machine they mostly wait for each other.
+    torch.set_num_threads(threads or ((os.cpu_count() or 1) if is_large(n_parameters) else 1))
     with contextlib.suppress(OSError, AttributeError):  # another C library has nothing to set
         libc = ctypes.CDLL("libc.so.6")
         libc.mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK)
         libc.mallopt(M_ARENA_MAX, ARENAS)
+
+
+def machine_memory() -> int:
+    """Bytes of memory that this process may use: the machine's, or its container's where that has a limit."""
+    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for limit in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        with contextlib.suppress(OSError, ValueError):  # "max": none
+            return min(whole, int(Path(limit).read_text()))
+    return whole

@@ -10,13 +10,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from typing import NamedTuple, TypeVar
 
+from app.models import Busy as Busy
 from app.models import ModelStore
-from app.rates import measured_rate
 from app.settings import Settings
 from app.urls import State
 from model import Run
 from model.errors import AddressError
 from model.ops.update import Optimizer, Rate
+from model.slope import suggested_rate
 
 T = TypeVar("T")
 
@@ -37,10 +38,6 @@ class Key(NamedTuple):
     changes: tuple[str, ...] = ()
 
 
-class Busy(Exception):
-    """Too much is waiting already; the message says what."""
-
-
 class RunStore:
     """Runs by what made them, the least recently used ones dropped once all together exceed the memory budget.
 
@@ -58,24 +55,29 @@ class RunStore:
         self._views: dict[Key, OrderedDict[Way, Run]] = {}
         self._flights: dict[Key, Future[Run]] = {}
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="read")
+        models.on_unload(self._forget)
 
     async def use(self, state: State, work: Callable[[Run], T]) -> T:
         """What `work` makes of the run that `state` names, done in a thread."""
         key = self.key(state)
-        run = await asyncio.shield(asyncio.wrap_future(self.submit(key)))
-        try:
-            return await self.in_thread(lambda: work(self._view(key, run, way(state))))
-        finally:
-            self._keep(key, run)
+        with self.models.in_use(key.model):
+            await self.models.ready(key.model)  # not in a thread that other models' runs wait for
+            run = await asyncio.shield(asyncio.wrap_future(self.submit(key)))
+            try:
+                return await self.in_thread(lambda: work(self._view(key, run, way(state))))
+            finally:
+                self._keep(key, run)
 
     def use_here(self, state: State, work: Callable[[Run], T]) -> T:
         """The same in the caller's own thread, which waits."""
         key = self.key(state)
-        run = self.submit(key).result()
-        try:
-            return work(self._view(key, run, way(state)))
-        finally:
-            self._keep(key, run)
+        with self.models.in_use(key.model):
+            self.models.get(key.model)
+            run = self.submit(key).result()
+            try:
+                return work(self._view(key, run, way(state)))
+            finally:
+                self._keep(key, run)
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """Anything that computes, off the event loop."""
@@ -131,7 +133,7 @@ class RunStore:
                 views.move_to_end(asked)
                 return views[asked]
         eta, optimizer = asked
-        made = run.at_rate(measured_rate(run, optimizer) if eta is None else Rate(eta, optimizer))
+        made = run.at_rate(suggested_rate(run, optimizer) if eta is None else Rate(eta, optimizer))
         with self._lock:
             found = views.setdefault(asked, made)
             while len(views) > MOST_VIEWS:
@@ -148,6 +150,8 @@ class RunStore:
         """Weigh the run and make it the latest used; drop the oldest until all fit, itself if it alone does not."""
         size = self._size(key, run)
         with self._lock:
+            if not self.models.is_current(run.model):
+                return
             if key in self._kept and self._kept[key] is not run:
                 self._views.pop(key, None)
             self._kept[key] = run
@@ -157,6 +161,12 @@ class RunStore:
                 self._drop(key)
             while sum(self._sizes.values()) > self._budget:
                 self._drop(next(iter(self._kept)))
+
+    def _forget(self, model: str) -> None:
+        """Drop all runs of a model that was unloaded: they would hold its weights."""
+        with self._lock:
+            for key in [key for key in self._kept if key.model == model]:
+                self._drop(key)
 
     def _size(self, key: Key, run: Run) -> int:
         """Bytes of the run and of the steps taken from it at every rate."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from typing import Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
@@ -22,8 +23,17 @@ class Settings(BaseSettings):
     trusted_hops: int = Field(
         0, ge=0, le=16, description="How many proxies in front are trusted to say who asks and for which host."
     )
-    model: str = Field("embedded", description="The default checkpoint: embedded, toy, or a directory.")
+    model: str = Field(
+        "embedded", description="The default checkpoint: embedded, toy, gpt2 (or another size), or a directory."
+    )
     models: str = Field("", description="More checkpoints: directories that are one or hold some, joined by “:”.")
+    model_memory_mb: int = Field(0, ge=0, description="Memory for loaded models, in MiB; 0: half of the machine's.")
+    downloads: Literal["local", "admin", "off"] = Field(
+        "local",
+        description="Who may fetch published models from the hub: whoever sits at this machine or has the admin token "
+        "(local), only who has the token (admin), nobody (off).",
+    )
+    admin_token: SecretStr = Field(SecretStr(""), description="The word that lets others fetch models; empty: none.")
     run_memory_mb: int = Field(512, ge=1, description="Memory for runs kept in the cache, in MiB.")
     run_threads: int = Field(2, ge=1, le=64, description="How many runs are computed at the same time.")
     threads: int = Field(0, ge=0, le=256, description="PyTorch's threads; 0: one for a small default model, else all.")
