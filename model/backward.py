@@ -1,4 +1,4 @@
-"""The way back: ∂loss/∂(every number), captured by one `autograd.grad`, explained by the ops' backward rules.
+"""The way back: ∂loss/∂(every number), found by one pass back, explained by the ops' backward rules.
 
 The gradient at a place is the sum, over everything that reads it, of upstream slope × local derivative (the chain
 rule); the graph says who reads it. A parameter's gradient is never stored by PyTorch: it follows on demand from the
@@ -16,69 +16,73 @@ from torch import Tensor
 
 from model.address import Address, Index
 from model.errors import AddressError
+from model.gpt2 import GPT2, Trail
 from model.ops.base import Group, Place, Ref, Rule, along, refs_in
 from model.ops.loss import minus_log_p, too_small
 
 if TYPE_CHECKING:
+    from model.capture import Capture
     from model.graph import Node
     from model.run import Run
 
 
-def site_gradients(run: Run) -> dict[str, Tensor]:
-    """∂loss/∂site for every site, float32, axes as in the graph: one forward pass, one back.
+@torch.no_grad()
+def site_gradients(run: Run, net: GPT2 | None = None) -> dict[str, Tensor]:
+    """∂loss/∂site for every captured site but `qk`, float32, axes as in the graph, by one pass back (`GPT2.back`).
 
-    The way back begins at the captured logits, at the positions that the loss reads alone: unembedding the others
-    would be a third of the work of a short text, and all their slopes are 0.
+    `net` is the network that made the run, if not the model's own. Raises ValueError for a run with numbers set.
+
+    Unembedding back starts from the positions that the loss reads alone: it would be a third of the work of a short
+    text, and all slopes of the others are 0.
     """
-    with torch.enable_grad():
-        ends = slopes_at_the_end(run, run.scored)
-        taped = run.model.capture(run.tokens, run.patches, unembed=False)
-        final = torch.zeros_like(taped["ln_final.out"])
-        final[0, run.scored.start : run.scored.stop] = ends["logits"] @ run.tensor("W_E")
-        found = torch.autograd.grad(taped["ln_final.out"], list(taped.values()), final)
-    slopes = {site: slope[0] for site, slope in zip(taped, found, strict=True)}
-    for site, slope in ends.items():
-        slopes[site] = slope
-        if site != "loss":
-            slopes[site] = slope.new_zeros(run.shape(site))
-            slopes[site][run.scored.start : run.scored.stop] = slope
+    if run.patches:
+        raise ValueError("a number that was set has other slopes than the network's own")
+    scored = slice(run.scored.start, run.scored.stop)
+    found = slopes_at_the_end(run, run.scored)
+    slopes = {
+        site: slope if site == "loss" else _among_zeros(run.shape(site), scored, slope) for site, slope in found.items()
+    }
+    net = net or run.model.net
+    final = torch.zeros_like(run.tensor("ln_final.out"))
+    final[scored] = found["logits"] @ net.W_E
+    net.back(final, Trail(run.tensor, slopes))
     return slopes
 
 
 def slopes_at_the_end(run: Run, scored: range) -> dict[str, Tensor]:
     """The loss's slope along logits, probs, log_probs and each token's loss, at some of the scored positions."""
-    logits = run.tensor("logits")[scored.start : scored.stop].detach().requires_grad_()
+    share = 1 / len(run.scored)
+    logits = run.tensor("logits")[scored.start : scored.stop]
     probs = logits.softmax(-1)
     places = (torch.arange(len(scored)), torch.tensor([*map(run.next_token, scored)]))
-    log_probs = torch.log_softmax(logits, -1) if too_small(probs[places]).any() else None
-    each = minus_log_p(probs[places], lambda: log_probs[places])  # type: ignore[index]
-    loss = each.sum() / len(run.scored)  # as far as these positions make it
-    ends = {"logits": logits, "probs": probs, "loss_per_token": each, "loss": loss}
-    if log_probs is not None:
-        ends["log_probs"] = log_probs
-    slopes = dict(zip(ends, torch.autograd.grad(loss, list(ends.values())), strict=True))
-    return {"log_probs": torch.zeros_like(probs)} | slopes
+    p, tiny = probs[places], too_small(probs[places])
+    along_probs, along_log_probs = torch.zeros_like(probs), torch.zeros_like(probs)
+    along_probs[places] = torch.where(tiny, 0.0, -share / torch.where(tiny, 1.0, p))
+    along_log_probs[places] = torch.where(tiny, -share, 0.0)
+    along_logits = probs.mul_(share)
+    along_logits[places] -= share
+    return {
+        "loss": logits.new_ones(()),
+        "loss_per_token": logits.new_full((len(scored),), share),
+        "log_probs": along_log_probs,
+        "probs": along_probs,
+        "logits": along_logits,
+    }
 
 
-def tape_loss(run: Run, weights: dict[str, Tensor] | None = None) -> dict[str, Tensor]:
-    """All sites up to the loss, computed anew (on other weights if given), batch axis in front; taped if grad is on."""
-    taped = run.model.capture(run.tokens, run.patches, weights)
-    taped["probs"] = taped["logits"].softmax(-1)
-    taped["log_probs"] = taped["probs"].new_zeros(()).expand_as(taped["probs"])
-    places = (slice(None), torch.arange(run.n_pos), torch.tensor([*map(run.next_token, range(run.n_pos))]))
-    if too_small(taped["probs"][places]).any():
-        taped["log_probs"] = torch.log_softmax(taped["logits"], -1)
-    taped["loss_per_token"] = minus_log_p(taped["probs"][places], lambda: taped["log_probs"][places])
-    taped["loss"] = taped["loss_per_token"][:, run.scored.start : run.scored.stop].mean(-1)
-    return taped
+def _among_zeros(shape: tuple[int, ...], rows: slice, slope: Tensor) -> Tensor:
+    """The slope in its rows of a tensor that is 0 elsewhere (numpy's zeros take memory only where they are written)."""
+    whole = torch.from_numpy(np.zeros(shape, np.float32))
+    whole[rows] = slope
+    return whole
 
 
-def slopes_of(taped: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The loss's slope along every taped site, by one `autograd.grad`; 0 where it does not reach."""
-    on_tape = {site: value for site, value in taped.items() if value.requires_grad}
-    found = torch.autograd.grad(taped["loss"], list(on_tape.values()), allow_unused=True)
-    slopes = dict(zip(on_tape, found, strict=True))
-    return {site: torch.zeros_like(v[0]) if slopes.get(site) is None else slopes[site][0] for site, v in taped.items()}
+def loss_on(capture: Capture, run: Run) -> float:
+    """What the run's loss is on the network of `capture`."""
+    logits = capture(run.tokens)["logits"][0, run.scored.start : run.scored.stop]
+    places = (torch.arange(len(run.scored)), torch.tensor([*map(run.next_token, run.scored)]))
+    p = logits.softmax(-1)[places]
+    return float(minus_log_p(p, lambda: logits.log_softmax(-1)[places]).mean())
 
 
 def on_demand(run: Run, name: str, index: tuple[Index, ...]) -> Tensor:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from model.generate import Step
 
 ID = "id:"
+WHOLE = 2**30  # bytes of captured sites up to which a run is kept whole
 TOKEN_IDS = re.compile(r"ids:\d{1,7}(,\d{1,7})*")
 
 
@@ -38,6 +42,26 @@ class LanguageModel:
         self.capture = Capture(net)
         self.hooked = frozenset(self.capture.sites)
         self._parameters = parameter_views(net)
+        self.original = self  # of a what-if on the same weights: the model as it was loaded
+
+    @cached_property
+    def without_additions(self) -> LanguageModel:
+        """The same weights, not copied, in a network whose blocks do not add: see `Config.adds`."""
+        with torch.device("meta"):
+            net = GPT2(replace(self.config, adds=False))
+        net.load_state_dict(self.net.state_dict(), assign=True)
+        other = LanguageModel(self.name, net, self.tokenizer, self.directory)
+        other.original = self.original
+        return other
+
+    @cached_property
+    def storages(self) -> frozenset[int]:
+        """Where the weights lie in memory."""
+        return frozenset(p.untyped_storage().data_ptr() for p in self.net.parameters())
+
+    def sites_nbytes(self, n_pos: int) -> int:
+        """Bytes of all sites that one pass over so many tokens captures, float32."""
+        return sum(4 * prod(self.graph.shape(site, n_pos)) for site in self.hooked)
 
     @property
     def n_parameters(self) -> int:
@@ -105,19 +129,29 @@ class LanguageModel:
             return text  # type: ignore[return-value]
         return f"{ID}{token}"
 
-    def run(self, text: str, target: str | None = None, *, bos: bool = True, changes: Sequence[str] = ()) -> Run:
+    def run(
+        self,
+        text: str,
+        target: str | None = None,
+        *,
+        bos: bool = True,
+        changes: Sequence[str] = (),
+        whole: int = WHOLE,
+    ) -> Run:
         """Run the network on `text`, capturing every site.
 
         `target` is one token (its −log p at the last position is the loss), None for the model's own first guess, or
         "sequence" for the mean loss over the text's own next tokens. `changes` set numbers on the way, each written as
-        `model.patch` says; with a `target` of None the target is the unchanged run's guess.
+        `model.patch` says; with a `target` of None the target is the unchanged run's guess. A run whose sites would
+        take more than `whole` bytes keeps its residual stream alone: see `model.long_run`.
         """
         tokens = self.encode(text, bos=bos)
         is_sequence = target == SEQUENCE
         if is_sequence and len(tokens) < 2:
             raise TargetError("The loss over the sequence needs a text of at least two tokens.", "Type another word.")
         token = None if is_sequence else self.target_id(target)
-        run = self.go(text, tokens, bos, token, is_sequence)
+        is_long = self.sites_nbytes(len(tokens)) > whole
+        run = self.go(text, tokens, bos, token, is_sequence, is_long=is_long)
         return run.changed(changes) if changes else run
 
     def go(
@@ -128,8 +162,14 @@ class LanguageModel:
         target: int | None,
         is_sequence: bool,
         patches: tuple[Patch, ...] = (),
+        *,
+        is_long: bool = False,
     ) -> Run:
         """One forward pass over token ids, with what patches set."""
+        if is_long:
+            from model.long_run import LongRun
+
+            return LongRun(self, text, tokens, bos=bos, target=target, is_sequence=is_sequence, patches=patches)
         with torch.no_grad():
             captured = {site: output[0] for site, output in self.capture(tokens, patches).items()}
             for name, weights in self.capture.changed_weights(patches).items():

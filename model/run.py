@@ -21,7 +21,7 @@ from model.backward import on_demand, site_gradients
 from model.errors import AddressError
 from model.ops.base import Column, Computed, Constant, Difference, Floats, Inverse, Ref
 from model.ops.update import Rate
-from model.patch import MOST_CHANGES, Patch, PatchError, parse_patch
+from model.patch import MOST_CHANGES, NO_ADDITIONS, Patch, PatchError, parse_patch
 
 if TYPE_CHECKING:
     from model.explain import Explanation, Order
@@ -39,6 +39,9 @@ class Run:
     `target` is the token id whose loss the last position carries; `is_sequence` makes the loss the mean over the
     text's own next tokens; `target_is_own` says that the target is the model's own first guess.
     """
+
+    in_parts: frozenset[str] = frozenset()  # sites of which a part is worked out, rather than the whole
+    is_long = False  # kept by its residual stream alone: see `model.long_run`
 
     def __init__(
         self,
@@ -70,14 +73,17 @@ class Run:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held by sites and their gradients, learning steps included (weights not counted)."""
-        values = [t for name, t in self._tensors.items() if name not in self._weights]
-        own = sum(t.numel() * t.element_size() for t in (*values, *self._slopes.values()))
+        """Bytes held by sites, their gradients and changed weights, learning steps included; not the model's own.
+
+        Memory that several share, as the stream's sites do where one block hands on to the next, counts once.
+        """
+        tensors = [*self._tensors.values(), *self._slopes.values()]
+        storages = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}
+        own = sum(size for at, size in storages.items() if at not in self.model.storages)
         return own + sum(run.nbytes for run in self._learning.runs[1:]) if self._learning else own
 
-    @property
-    def _weights(self) -> set[str]:
-        return {node.name for node in self.model.graph.parameters}
+    def shed(self, nbytes: int) -> None:
+        """Give up about so many bytes of what can be computed again while the rest stays: nothing here."""
 
     # -- values
 
@@ -118,7 +124,8 @@ class Run:
             return 1 / self.numbers(column.of)
         if isinstance(column, Difference):
             return self.numbers(column.minuend) - self.numbers(column.subtrahend)
-        if not column.quantity and not self.model.graph[column.site].is_parameter:
+        in_parts = self.model.graph[column.site].is_parameter or column.site in self.in_parts
+        if not column.quantity and not in_parts:
             return np.asarray(self.tensor(column.site).numpy()[column.index], dtype=np.float64)
         return np.asarray(self._through_bounds(column), dtype=np.float64)
 
@@ -140,7 +147,11 @@ class Run:
             return self.learning.runs[step].part(site, index, "grad" if kind == "grad" else "")
         if kind == "grad":
             return self.gradient_at(site, index)
-        return self.weights(site, index) if self.model.graph[site].is_parameter else self.tensor(site)[index]
+        return self.weights(site, index) if self.model.graph[site].is_parameter else self.value_at(site, index)
+
+    def value_at(self, site: str, index: tuple[Index, ...]) -> Tensor:
+        """A part of a site."""
+        return self.tensor(site)[index]
 
     def weights(self, name: str, index: tuple[Index, ...]) -> Tensor:
         """A parameter's part as this run used it."""
@@ -201,7 +212,7 @@ class Run:
 
     def underflows(self, t: int) -> bool:
         """True where the probability that position `t` is scored on is too small for float32 to keep its digits."""
-        return bool(self.tensor("probs")[t, self.next_token(t)] < torch.finfo(torch.float32).tiny)
+        return bool(self.value_at("probs", (t, self.next_token(t))) < torch.finfo(torch.float32).tiny)
 
     def reads_probability(self, t: int) -> bool:
         """True where the loss reads `probs` at position `t`; `reads_log_probability`, where it reads `log_probs`."""
@@ -220,7 +231,7 @@ class Run:
 
     def top(self, n: int, t: int = -1) -> list[tuple[int, float]]:
         """The `n` likeliest next tokens after position `t` as (token id, probability), lowest id first on a tie."""
-        p = self.tensor("probs")[t].numpy()
+        p = self.value_at("probs", (t % self.n_pos,)).numpy()
         order = np.argsort(-p, kind="stable")[:n]
         return [(int(v), float(p[v])) for v in order]
 
@@ -291,10 +302,20 @@ class Run:
         """
         if len(changes) > MOST_CHANGES:
             raise PatchError(f"{len(changes)} changes at once are too many; the limit is {MOST_CHANGES}.")
+        if NO_ADDITIONS in changes:
+            rest = [change for change in changes if change != NO_ADDITIONS]
+            return self._without_additions().changed(rest) if rest else self._without_additions()
         parsed = [parse_patch(self.model, change) for change in changes]
         patches = tuple(replace(patch, at=self.check(patch.at)) for patch in parsed)
         target = None if self.is_sequence else self.target
-        return self.model.go(self.text, list(self.tokens), self.bos, target, self.is_sequence, patches)
+        return self.model.go(
+            self.text, list(self.tokens), self.bos, target, self.is_sequence, patches, is_long=self.is_long
+        )
+
+    def _without_additions(self) -> Run:
+        target = None if self.is_sequence else self.target
+        model = self.model.without_additions
+        return model.go(self.text, list(self.tokens), self.bos, target, self.is_sequence, is_long=self.is_long)
 
     def _check_index(self, address: Address, i: Index, size: int, axis: str) -> None:
         places = [i] if isinstance(i, int) else [p for p in (i.start, i.stop) if p is not None]

@@ -1,0 +1,310 @@
+"""A run too large to be kept whole: its residual stream stays, a block's inside is computed again when it is read.
+
+GPT-2 small on 1,024 tokens has 2.4 GB of attention scores and weights alone, and as much again of their slopes. Kept
+are the stream between the blocks (3 MB each), the logits, and what has one number a position; once slopes are asked
+for, the stream's slopes too. A block's sites follow from the stream that enters it, their slopes from that and the
+slope of the stream that leaves it. The same modules see the same numbers, so what is computed again is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from math import prod
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from model.address import Address, Index
+from model.backward import on_demand, slopes_at_the_end
+from model.blockwise import Blockwise, Captured
+from model.capture import views
+from model.errors import ReaderError
+from model.patch import Patch
+from model.run import Run
+from model.scratch import Scratch
+
+if TYPE_CHECKING:
+    from model.graph import Node
+    from model.language_model import LanguageModel
+    from model.learn import Learning
+
+AT_ONCE = 128  # positions whose slopes along the vocabulary are computed at once
+VOCABULARY = ("logits", "probs", "log_probs")
+FLOAT = 4  # bytes
+UNKNOWN = "not looked for yet"
+
+
+class LongTextError(ReaderError):
+    """Something that a run kept by its stream alone cannot afford."""
+
+    code, part = "too_long", "text"
+
+
+class LongRun(Run):
+    """See above. `_scratch` holds what was computed again, within room for one block and its slopes."""
+
+    in_parts = frozenset({"probs", "log_probs"})
+    is_long = True
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        text: str,
+        tokens: Sequence[int],
+        *,
+        bos: bool,
+        target: int | None,
+        is_sequence: bool,
+        patches: tuple[Patch, ...] = (),
+    ) -> None:
+        self._parts = Blockwise(model, tokens, patches)
+        self._scratch = Scratch(room(model, len(tokens)))
+        self._fault: str | None = UNKNOWN
+        self._entering: list[Tensor] = []  # the stream as it comes to each block, and at the end
+        super().__init__(
+            model, text, tokens, self._pass(model), bos=bos, target=target, is_sequence=is_sequence, patches=patches
+        )
+
+    @torch.no_grad()
+    def _pass(self, model: LanguageModel) -> Captured:
+        """One forward pass that keeps the stream, the final norm and the logits."""
+        kept = without_batch(self._parts.enter())
+        stream = kept["embed"] + kept["pos_embed"]
+        for n in range(model.config.n_layer):
+            self._entering.append(stream)
+            inside = without_batch(self._parts.block(n, stream[None]))
+            kept |= {site: inside[site] for site in at_the_edges(n)}
+            stream = inside[f"blocks.{n}.resid_post"]
+            del inside  # before the next block's is made
+        self._entering.append(stream)
+        kept |= without_batch(self._parts.leave(stream[None]))
+        kept |= without_batch(self._parts.unembed(kept["ln_final.out"][None]))
+        for name, weights in self._parts.changed_weights.items():
+            kept |= views(name, weights, model.config)
+        return kept
+
+    @property
+    def nbytes(self) -> int:
+        return super().nbytes + self._scratch.nbytes
+
+    def shed(self, nbytes: int) -> None:
+        self._scratch.shed(nbytes)
+
+    # -- values
+
+    def tensor(self, site: str) -> Tensor:
+        found = self._tensors.get(site)
+        if found is None:
+            with self._lock, torch.no_grad():
+                found = self._tensors.get(site)
+                if found is None:
+                    found = self._scratch.get(site)
+                if found is None:
+                    found = self._find(self.model.graph[site])
+        return found
+
+    def _find(self, node: Node) -> Tensor:
+        if node.block is not None and node.name in self.model.hooked:
+            self._scratch.make_room(self._size_inside(node.block))
+            inside = without_batch(self._parts.block(node.block, self._entering[node.block][None]))
+            self._scratch.put({site: inside[site] for site in inside if site not in self._tensors})
+            return inside[node.name]
+        if node.is_parameter or len(node.axes) < 2:
+            found = self._tensors[node.name] = node.op.derive(self)
+            return found
+        self._scratch.make_room(self._size(node.name))
+        found = node.op.derive(self)
+        self._scratch.put({node.name: found})
+        return found
+
+    def value_at(self, site: str, index: tuple[Index, ...]) -> Tensor:
+        """Of what the whole vocabulary has a number of, only the rows asked for are worked out."""
+        if site not in self.in_parts or len(rows := self._rows(index)) > AT_ONCE:
+            return super().value_at(site, index)
+        with self._lock, torch.no_grad():
+            whole = self._scratch.get(site)
+            if whole is not None:
+                return whole[index]
+            softmax = torch.softmax if site == "probs" else torch.log_softmax
+            return softmax(self.tensor("logits")[rows.start : rows.stop], -1)[inside_rows(index)]
+
+    def _rows(self, index: tuple[Index, ...]) -> range:
+        """The positions that an index of a site with positions first reads."""
+        first = index[0] if index else slice(None)
+        return range(first, first + 1) if isinstance(first, int) else range(*first.indices(self.n_pos))
+
+    # -- slopes
+
+    @property
+    def has_slopes(self) -> bool:
+        return bool(self._slopes)
+
+    def gradient(self, site: str) -> Tensor:
+        with self._lock:
+            found = self._slopes.get(site)
+            if found is None:
+                found = self._scratch.get(f"{site}.grad")
+            if found is None:
+                found = self._find_slope(self.model.graph[site])
+            return found
+
+    def gradient_at(self, name: str, index: tuple[Index, ...]) -> Tensor:
+        if name not in VOCABULARY or len(rows := self._rows(index)) > AT_ONCE:
+            return super().gradient_at(name, index)
+        with self._lock:
+            whole = self._scratch.get(f"{name}.grad")
+            return whole[index] if whole is not None else self._slopes_along(name, rows)[inside_rows(index)]
+
+    def _find_slope(self, node: Node) -> Tensor:
+        name = node.name
+        if name in VOCABULARY:
+            return self._hold_slope(name, lambda: self._slopes_along(name, range(self.n_pos)))
+        if node.block is None and name in self.model.hooked | {"loss", "loss_per_token"}:
+            if not self._slopes:
+                self._begin_back()
+            if name not in self._slopes:  # what the stream begins with
+                self._go_back_to(0)
+            return self._slopes[name]
+        if node.block is not None and name in self.model.hooked:
+            self._go_back_to(node.block + 1)
+            return self._slopes[name] if name in self._slopes else self._back_through(node.block)[name]
+        return self._hold_slope(name, lambda: self._slope_on_demand(node))
+
+    def _hold_slope(self, name: str, find: Callable[[], Tensor]) -> Tensor:
+        self._scratch.make_room(self._size(name))
+        slope = find()
+        self._scratch.put({f"{name}.grad": slope})
+        return slope
+
+    def _slope_on_demand(self, node: Node) -> Tensor:
+        """Head by head where the site is as large as attention: sums in float64 take twice its memory several times."""
+        shape = self.shape(node.name)
+        whole = tuple(slice(None) for _ in shape)
+        with torch.no_grad():
+            if node.axes[:1] != ("head",) or node.is_parameter:
+                return on_demand(self, node.name, whole)
+            return torch.stack([on_demand(self, node.name, (head, *whole[1:])) for head in range(shape[0])])
+
+    def _slopes_along(self, name: str, rows: range) -> Tensor:
+        """∂loss/∂(logits, probs or log_probs) at some positions; 0 at those that the loss does not read."""
+        slopes = self.tensor("logits").new_zeros(len(rows), self.size("d_vocab"))
+        for some in pieces(within(rows, self.scored)):
+            slopes[some.start - rows.start : some.stop - rows.start] = slopes_at_the_end(self, some)[name]
+        return slopes
+
+    def _begin_back(self) -> None:
+        """From the loss to the stream that leaves the last block."""
+        final = torch.zeros_like(self.tensor("ln_final.out"))
+        each = final.new_zeros(self.n_pos)
+        for some in pieces(self.scored):
+            ends = slopes_at_the_end(self, some)
+            final[some.start : some.stop] = ends["logits"] @ self.tensor("W_E")
+            each[some.start : some.stop] = ends["loss_per_token"]
+        with torch.enable_grad():
+            stream = self._entering[-1].detach()[None].requires_grad_()
+            taped = self._parts.leave(stream)
+            leaving, *found = torch.autograd.grad(taped["ln_final.out"], [stream, *taped.values()], final[None])
+        slopes = {site: slope[0] for site, slope in zip(taped, found, strict=True)}
+        last = self.model.config.n_layer - 1
+        self._slopes |= slopes | {
+            "loss": final.new_ones(()),
+            "loss_per_token": each,
+            f"blocks.{last}.resid_post": leaving[0],
+        }
+
+    def _go_back_to(self, n: int) -> None:
+        """Until the slope of the stream that enters block `n` (the last: that leaves the blocks) is known."""
+        if not self._slopes:
+            self._begin_back()
+        for block in reversed(range(n, self.model.config.n_layer)):
+            if f"blocks.{block}.resid_pre" not in self._slopes:
+                self._back_through(block)
+
+    def _back_through(self, n: int) -> dict[str, Tensor]:
+        """Slopes of all sites of block `n`, the slope of the stream that leaves it being known."""
+        size = self._size_inside(n)
+        inside = [site for site in self.model.hooked if site.startswith(f"blocks.{n}.")]
+        self._scratch.drop(*inside)  # the tape holds them anew
+        self._scratch.make_room(2 * size)
+        with torch.enable_grad():
+            taped = self._parts.block(n, self._entering[n].detach()[None])
+            end = taped[f"blocks.{n}.resid_post"]
+            upstream = self._slopes[f"blocks.{n}.resid_post"][None]
+            found = torch.autograd.grad(end, list(taped.values()), upstream)
+        slopes = {site: slope[0] for site, slope in zip(taped, found, strict=True)}
+        enters = slopes[f"blocks.{n}.resid_pre"]
+        self._slopes[f"blocks.{n}.resid_pre"] = enters
+        before = ("embed", "pos_embed") if n == 0 else (f"blocks.{n - 1}.resid_post",)
+        self._slopes |= dict.fromkeys(before, enters)
+        values = {site: t.detach() for site, t in without_batch(taped).items() if site not in self._tensors}
+        del taped, end
+        self._scratch.put(values)
+        self._scratch.put({f"{site}.grad": slope for site, slope in slopes.items() if site not in self._slopes})
+        return slopes
+
+    def _size_inside(self, n: int) -> int:
+        """Bytes of the sites of block `n` that a pass through it makes."""
+        return sum(self._size(site) for site in self.model.hooked if site.startswith(f"blocks.{n}."))
+
+    def _size(self, name: str) -> int:
+        return FLOAT * prod(self.shape(name))
+
+    # -- what it cannot afford
+
+    def _check_quantity(self, address: Address) -> None:
+        super()._check_quantity(address)
+        if address.step is not None:
+            raise self._too_long_to_learn()
+
+    @property
+    def learning(self) -> Learning:
+        raise self._too_long_to_learn()
+
+    def _too_long_to_learn(self) -> LongTextError:
+        each = 2 * self.model.sites_nbytes(self.n_pos)
+        return LongTextError(
+            f"This text of {self.n_pos:,} tokens is too long to learn from: a step would hold every number and its "
+            f"slope, {each / 2**20:,.0f} MB, and each step its own.",
+            "Values and gradients can be read; to take steps, shorten the text.",
+        )
+
+    # -- faults
+
+    def first_fault(self) -> str | None:
+        """Looked for once, in every block."""
+        if self._fault is UNKNOWN:
+            sites = (n.name for n in self.model.graph.sites if n.name in self.model.hooked and n.short != "scores")
+            self._fault = next((site for site in sites if not bool(torch.isfinite(self.tensor(site)).all())), None)
+        return self._fault
+
+
+def without_batch(captured: Captured) -> Captured:
+    return {site: output[0] for site, output in captured.items()}
+
+
+def at_the_edges(n: int) -> tuple[str, str]:
+    """The sites where block `n` meets its neighbours."""
+    return f"blocks.{n}.resid_pre", f"blocks.{n}.resid_post"
+
+
+def room(model: LanguageModel, n_pos: int) -> int:
+    """Bytes for what is computed again: all sites of a block and their slopes, or two tables over the vocabulary."""
+    block = sum(prod(model.graph.shape(node.name, n_pos)) for node in model.graph.sites if node.block == 0)
+    return 2 * FLOAT * max(block, n_pos * model.config.d_vocab)
+
+
+def inside_rows(index: tuple[Index, ...]) -> tuple[Index, ...]:
+    """An index of a whole site, for the rows alone that its first part picks."""
+    return (0 if index and isinstance(index[0], int) else slice(None), *index[1:])
+
+
+def within(rows: range, other: range) -> range:
+    """The places that two ranges share."""
+    return range(max(rows.start, other.start), min(rows.stop, other.stop))
+
+
+def pieces(rows: range) -> Iterator[range]:
+    """A range in pieces of AT_ONCE."""
+    for start in range(rows.start, rows.stop, AT_ONCE):
+        yield range(start, min(start + AT_ONCE, rows.stop))
