@@ -20,22 +20,24 @@ PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --no-inp
 
 # Settings of the app may stand on make's command line; what is not given keeps the app's own default.
 ifeq ($(origin PORT),command line)
-run: export EVERYNUMBER_PORT := $(PORT)
+run serve-cluster: export EVERYNUMBER_PORT := $(PORT)
 endif
 ifeq ($(origin HOST),command line)
-run: export EVERYNUMBER_HOST := $(HOST)
+run serve-cluster: export EVERYNUMBER_HOST := $(HOST)
 endif
 ifeq ($(origin MODEL),command line)
-run: export EVERYNUMBER_MODEL := $(MODEL)
+run serve-cluster: export EVERYNUMBER_MODEL := $(MODEL)
 endif
 
-.PHONY: help setup run test bench lint format clean chromium pins
+.PHONY: help setup run serve-cluster test bench load soak kill replicas lint format clean chromium pins
 
 help:
 	@echo 'make setup    the environment in .venv: all that running, testing and changing the code needs'
 	@echo 'make run      set up what running needs and serve   (PORT=8000 HOST=127.0.0.1 MODEL=embedded)'
 	@echo 'make test     set up and run all tests              (ARGS="tests/model -x" runs some of them)'
 	@echo 'make bench    set up and run the benchmarks         (ARGS=… goes to them)'
+	@echo 'make load     a class of a hundred opens a lesson at once (also: soak, kill, replicas; see docs/operations.md)'
+	@echo 'make serve-cluster   serve from several replicas with Ray (see docs/scaling.md)'
 	@echo 'make lint     ruff and mypy'
 	@echo 'make format   let ruff rewrite the code'
 	@echo 'make clean    remove the environment and what tools left behind'
@@ -46,11 +48,23 @@ setup: $(VENV)/.dev
 run: $(VENV)/.run
 	@exec $(BIN)/python -m app
 
+serve-cluster: $(VENV)/.scale
+	@exec $(BIN)/python -m app.cluster
+
 test: $(VENV)/.test chromium
 	@$(BIN)/python -m pytest -q -n auto --maxprocesses 4 $(ARGS)
 
 bench: $(VENV)/.test
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+load: $(VENV)/.load
+	@$(BIN)/python -m benchmarks.load class $(ARGS)
+
+soak kill: $(VENV)/.load
+	@$(BIN)/python -m benchmarks.load $@ $(ARGS)
+
+replicas: $(VENV)/.scale
+	@$(BIN)/python -m benchmarks.load replicas $(ARGS)
 
 lint: $(VENV)/.dev
 	@$(BIN)/ruff check .
@@ -84,13 +98,23 @@ $(VENV)/.run: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
 	@echo 'Installing what the tests need into $(VENV) …'
-	@$(PIP_INSTALL) -e '.[test]'
+	@$(PIP_INSTALL) -e '.[test,scale]'
+	@touch $(VENV)/.run $(VENV)/.scale $@
+
+$(VENV)/.load: pyproject.toml constraints.txt | $(BIN)/python
+	@echo 'Installing what the load tests need into $(VENV) …'
+	@$(PIP_INSTALL) -e '.[load]'
+	@touch $(VENV)/.run $@
+
+$(VENV)/.scale: pyproject.toml constraints.txt | $(BIN)/python
+	@echo 'Installing what replicas need into $(VENV) …'
+	@$(PIP_INSTALL) -e '.[scale]'
 	@touch $(VENV)/.run $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	@echo 'Installing all that development needs into $(VENV) …'
-	@$(PIP_INSTALL) -e '.[test,dev,train]'
-	@touch $(VENV)/.run $(VENV)/.test $@
+	@$(PIP_INSTALL) -e '.[test,dev,train,load,scale]'
+	@touch $(VENV)/.run $(VENV)/.test $(VENV)/.load $(VENV)/.scale $@
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

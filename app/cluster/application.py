@@ -1,0 +1,92 @@
+"""The deployments and how many replicas each has: `python -m app.cluster` runs them on this machine or on a cluster."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator
+from typing import Any
+
+from ray import serve
+from ray.serve import Application
+from ray.serve.config import AutoscalingConfig, AutoscalingContext, AutoscalingPolicy
+
+from app.cluster.front import Front
+from app.cluster.replica import Began, InProcess, process_name
+from app.cluster.routing import Asked
+from app.cluster.settings import ClusterSettings
+from app.main import create_app
+from app.services import Services
+from app.settings import Settings
+
+MOST_HELD = 1000  # names of models or jobs that one replica is known to hold
+
+
+class Replica:
+    """The ordinary app in a process of its own."""
+
+    def __init__(self, settings: Settings) -> None:
+        app = create_app(settings)
+        self.services: Services = app.state.services
+        self.services.models.get("")
+        self.app = InProcess(app, process_name(serve.get_replica_context().replica_id.unique_id))
+
+    @serve.multiplexed(max_num_models_per_replica=MOST_HELD)
+    async def hold(self, name: str) -> str:
+        """Tells the cluster that this replica holds that model or job. The app itself keeps and drops them."""
+        return name
+
+    async def answer(self, asked: Asked) -> AsyncIterator[Began | bytes]:
+        """See `InProcess.answer`."""
+        if name := serve.get_multiplexed_model_id():
+            await self.hold(name)
+        async for piece in self.app.answer(asked):
+            yield piece
+
+    def record_autoscaling_stats(self) -> dict[str, float]:
+        """What the number of replicas that learn is chosen by."""
+        return {"jobs": float(self.services.jobs.n_unfinished)}
+
+
+def as_jobs_need(context: AutoscalingContext) -> tuple[int, dict[str, Any]]:
+    """One replica for every `target_ongoing_requests` jobs that run or wait; the bounds are Ray's to keep."""
+    jobs = sum((context.aggregated_metrics or {}).get("jobs", {}).values())
+    return max(1, math.ceil(jobs / context.config.target_ongoing_requests)), {}
+
+
+def application(settings: Settings, cluster: ClusterSettings) -> Application:
+    """All deployments, bound together."""
+    actor: dict[str, float] = {"num_cpus": cluster.cpus}
+    if cluster.memory_mb:
+        actor["memory"] = cluster.memory_mb * 2**20
+    delays: dict[str, Any] = {
+        "upscale_delay_s": cluster.upscale_seconds,
+        "downscale_delay_s": cluster.downscale_seconds,
+        "metrics_interval_s": 1.0,
+        "look_back_period_s": 3.0,
+    }
+    pages = serve.deployment(
+        name="Pages",
+        ray_actor_options=actor,
+        max_ongoing_requests=64,
+        autoscaling_config=AutoscalingConfig(
+            min_replicas=cluster.pages_min, max_replicas=max(cluster.pages_min, cluster.pages_max),
+            target_ongoing_requests=cluster.pages_requests, **delays,
+        ),
+    )(Replica)  # fmt: skip
+    jobs = serve.deployment(
+        name="Jobs",
+        ray_actor_options=actor,
+        max_ongoing_requests=256,
+        autoscaling_config=AutoscalingConfig(
+            min_replicas=cluster.jobs_min, max_replicas=max(cluster.jobs_min, cluster.jobs_max),
+            target_ongoing_requests=cluster.jobs_each, policy=AutoscalingPolicy(policy_function=as_jobs_need), **delays,
+        ),
+    )(Replica)  # fmt: skip
+    front = serve.deployment(
+        name="Front",
+        num_replicas=cluster.fronts,
+        ray_actor_options={"num_cpus": 0},
+        max_ongoing_requests=1000,
+    )(Front)
+    bound: Application = front.bind(settings, pages.bind(settings), jobs.bind(settings))
+    return bound
