@@ -41,6 +41,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: browser in item.path.parents)
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What tests on GPT-2's published weights measured: `record_property("float32", …)`."""
+    passed = terminalreporter.getreports("passed")
+    if found := [says for report in passed for name, says in report.user_properties if name == "float32"]:
+        terminalreporter.section("differences in float32, relative to the largest number")
+        for says in found:
+            terminalreporter.write_line(str(says))
+
+
 @pytest.fixture(autouse=True)
 def seeds() -> None:
     """Each test starts from the same random state, whatever ran before it."""
