@@ -21,7 +21,10 @@ FIXED = {
 
 @dataclass(frozen=True)
 class Config:
-    """Sizes of a GPT-2. `d_head` follows: the heads share d_model evenly."""
+    """Sizes of a GPT-2. `d_head` follows: the heads share d_model evenly.
+
+    `adds` is False in a what-if alone: blocks then put what they found in place of their row instead of adding it.
+    """
 
     n_layer: int
     n_head: int
@@ -31,6 +34,7 @@ class Config:
     n_ctx: int
     act: str = "gelu_new"
     eps: float = 1e-5
+    adds: bool = True
 
     def __post_init__(self) -> None:
         for name in ("n_layer", "n_head", "d_model", "d_mlp", "d_vocab", "n_ctx"):

@@ -144,18 +144,25 @@ def _block(c: Config, n: int) -> Iterator[Node]:
     yield Node(f"{b}.resid_pre", axes_of("tm"), _stream_in(n), "Residual stream, before", "stream", n)
     yield from _norm(f"{b}.ln1", f"{b}.resid_pre", "ln1", n)
     yield from _attention(f"{b}.attn", f"{b}.ln1.out", f"{b}.attn_out", n)
-    middle = Add(
-        f"{b}.resid_mid", "x'", {f"{b}.resid_pre": "x", f"{b}.attn_out": r"\mathrm{attn}"},
+    middle = _joined(
+        c, f"{b}.resid_mid", "x'", {f"{b}.resid_pre": "x"}, {f"{b}.attn_out": r"\mathrm{attn}"},
         "Attention's update is added to what {token} carried into the block.",
     )  # fmt: skip
     yield Node(f"{b}.resid_mid", axes_of("tm"), middle, "Residual stream, after attention", "stream", n)
     yield from _norm(f"{b}.ln2", f"{b}.resid_mid", "ln2", n)
     yield from _mlp(c, f"{b}.mlp", f"{b}.ln2.out", f"{b}.mlp_out", n)
-    after = Add(
-        f"{b}.resid_post", "x''", {f"{b}.resid_mid": "x'", f"{b}.mlp_out": r"\mathrm{mlp}"},
+    after = _joined(
+        c, f"{b}.resid_post", "x''", {f"{b}.resid_mid": "x'"}, {f"{b}.mlp_out": r"\mathrm{mlp}"},
         "The feed-forward network's update is added to what {token} carried.",
     )  # fmt: skip
     yield Node(f"{b}.resid_post", axes_of("tm"), after, "Residual stream, after", "stream", n)
+
+
+def _joined(c: Config, out: str, symbol: str, stream: dict[str, str], update: dict[str, str], says: str) -> Add:
+    """What a block hands on: the stream and an update added, or the update alone."""
+    if c.adds:
+        return Add(out, symbol, stream | update, says)
+    return Add(out, symbol, update, "The addition is left out in this run: what was found takes the row's place.")
 
 
 def _stream_in(n: int) -> Add:

@@ -1,7 +1,8 @@
 """Numbers set by the reader: any place of a captured site or of a parameter, and the run that goes on from there.
 
 Written `site[index]=value`, slices included: `blocks.2.attn.z[:,1,:]=0` switches head 1 of block 2 off,
-`blocks.0.mlp.post[:,77]=0` a neuron, `blocks.1.mlp_out=0` a whole feed-forward update.
+`blocks.0.mlp.post[:,77]=0` a neuron, `blocks.1.mlp_out=0` a whole feed-forward update. One change sets no number:
+`additions=off` runs the same weights without the residual additions.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from model.language_model import LanguageModel
 
 MOST_CHANGES = 16
+NO_ADDITIONS = "additions=off"  # a change of the network, not of a number: blocks hand on f(x) instead of x + f(x)
 LARGEST = 1e6
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,10 +9,10 @@ from markupsafe import Markup
 from pydantic import Field
 
 from app.live import base
-from app.live.base import Part, Scene
-from app.live.stream import length, slopes_without_adding
-from app.present import charts
+from app.live.base import Numbers, Part, Scene
+from app.live.stream import length, log_ratio, slope_at, with_and_without_additions
 from app.present.learn_charts import LogAxis
+from model import Run
 from model.errors import SettingError
 
 MATRICES = (
@@ -30,33 +29,38 @@ class Settings(base.Settings):
 @dataclass(frozen=True)
 class Layer:
     """Expressions: the slope's size where the block begins, and what came back through attention and through the
-    feed-forward network. `alone` is the size in a network that does not add, set to the same size at the end.
+    feed-forward network.
     """
 
     block: int
     size: str
     attention: str
     feed_forward: str
-    alone: str
     bar: Markup
-    alone_bar: Markup
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """A matrix W of the block, `name` being its index: the size of all slopes, the weight with the steepest."""
+    """A matrix W of the block, `name` being its index: the size of all slopes, the weight with the steepest, and how
+    many weights there are, an expression.
+    """
 
     name: str
     site: str
     size: str
     weight: str
-    n: int
+    n: str
 
 
 @dataclass(frozen=True)
 class View:
-    """`kept` is the size at the first block over that after the last, an expression; `kept_alone` without adding."""
+    """`num` are the run's numbers, `bare` those of the same weights without the additions.
 
+    `kept` is the size at the first block over that after the last, an expression for both runs.
+    """
+
+    num: Numbers
+    bare: Numbers
     layers: list[Layer]
     leaves: str
     leaves_bar: Markup
@@ -64,51 +68,48 @@ class View:
     block: int
     matrices: list[Matrix]
     kept: str
-    kept_alone: str
     helps: bool
-    n_parameters: int
 
 
 def view(scene: Scene, s: Settings) -> View:
-    run, n_layer = scene.run, scene.model.config.n_layer
+    n_layer = scene.model.config.n_layer
     block = n_layer - 1 if s.block is None else s.block
     if block >= n_layer:
         raise SettingError(
             "block", f"There is no block {block}: this model's are 0 to {n_layer - 1}.", "Write block=0."
         )
-    after = f"blocks.{n_layer - 1}.resid_post"
-    leaves = float(run.gradient(after).norm())
-    sizes = [float(run.gradient(f"blocks.{b}.resid_pre").norm()) for b in range(n_layer)]
-    *alone, end = slopes_without_adding(run)
-    alone = [size * leaves / end if end else 0.0 for size in alone]
-    axis = LogAxis.over([*sizes, *alone, leaves])
+    num, bare = with_and_without_additions(scene)
+    first, after = "blocks.0.resid_pre", f"blocks.{n_layer - 1}.resid_post"
+    leaves = float(num.run.gradient(after).norm())
+    sizes = [float(num.run.gradient(f"blocks.{b}.resid_pre").norm()) for b in range(n_layer)]
+    axis = LogAxis.over([*sizes, leaves])
     layers = [
         Layer(
-            b, length(f"blocks.{b}.resid_pre[:,:].grad"),
+            b, slope_at(f"blocks.{b}.resid_pre"),
             length(f"(blocks.{b}.resid_pre[:,:].grad-blocks.{b}.resid_mid[:,:].grad)"),
-            length(f"(blocks.{b}.resid_mid[:,:].grad-blocks.{b}.resid_post[:,:].grad)"),
-            charts.brief(alone[b]), axis.bars(sizes[b]), axis.bars(alone[b]),
+            length(f"(blocks.{b}.resid_mid[:,:].grad-blocks.{b}.resid_post[:,:].grad)"), axis.bars(sizes[b]),
         )
         for b in reversed(range(n_layer))
     ]  # fmt: skip
-    first, last = length("blocks.0.resid_pre[:,:].grad"), length(f"{after}[:,:].grad")
-    kept, kept_alone = (sizes[0] / leaves, alone[0] / leaves) if leaves else (0.0, 0.0)
-    helps = abs(math.log(kept or 1e-30)) < abs(math.log(kept_alone or 1e-30))
     return View(
-        layers, last, axis.bars(leaves), axis.head(), block,
-        [matrix(scene, name, f"blocks.{block}.{site}") for name, site in MATRICES],
-        f"{first}/{last}" if leaves else "0", charts.brief(kept_alone), helps,
-        scene.model.n_parameters,
+        num, bare, layers, slope_at(after), axis.bars(leaves), axis.head(), block,
+        [matrix(num.run, name, f"blocks.{block}.{site}") for name, site in MATRICES],
+        f"{slope_at(first)}/{slope_at(after)}" if leaves else "0",
+        abs(log_ratio(num.run, first, after)) < abs(log_ratio(bare.run, first, after)),
     )  # fmt: skip
 
 
-def matrix(scene: Scene, name: str, site: str) -> Matrix:
-    shape = scene.run.shape(site)
-    slopes = scene.run.gradient_at(site, tuple(slice(None, None) for _ in shape)).numpy()
+def matrix(run: Run, name: str, site: str) -> Matrix:
+    shape = run.shape(site)
+    slopes = run.gradient_at(site, tuple(slice(None, None) for _ in shape)).numpy()
     steepest = [int(i) for i in np.unravel_index(int(np.abs(slopes).argmax()), shape)]
     every = ",".join(":" for _ in shape)
     return Matrix(
-        name, site, length(f"{site}[{every}].grad"), f"{site}[{','.join(map(str, steepest))}]", int(np.prod(shape))
+        name,
+        site,
+        length(f"{site}[{every}].grad"),
+        f"{site}[{','.join(map(str, steepest))}]",
+        "*".join(map(str, shape)),
     )
 
 

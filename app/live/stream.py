@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import torch
 from pydantic import Field
 
 from app.live import base
-from app.live.base import Part, Scene
+from app.live.base import Numbers, Part, Scene
 from app.live.neurons import place_of
-from app.present import charts
 from model import Run
-from model.kv_cache import blocks_of
+from model.patch import NO_ADDITIONS
 
 
 class Settings(base.Settings):
@@ -26,7 +24,7 @@ class Settings(base.Settings):
 class Layer:
     """Lengths as expressions: of the row that enters, of what attention and the feed-forward network add.
 
-    `slope` is the size of ∂loss/∂(what enters), over all positions; `alone` the same in a network that does not add.
+    `slope` is the size of ∂loss/∂(what enters), over all positions: in this run, and in the one that does not add.
     """
 
     block: int
@@ -34,48 +32,58 @@ class Layer:
     attention: str
     feed_forward: str
     slope: str
-    alone: float
     widths: tuple[float, float, float]
 
 
 @dataclass(frozen=True)
 class View:
-    """`kept` is the slope's size where block 0 begins over that where the last does, `kept_alone` without adding.
+    """`num` are the run's numbers, `bare` those of the same weights without the additions.
 
-    `alike`: the two differ by less than a quarter; `helps`: `kept` is the nearer to 1.
+    `kept` is the slope's size where block 0 begins over that where the last does, an expression for both runs.
+    `alike`: the two differ by less than a quarter; `helps`: with the additions it is the nearer to 1.
     """
 
+    num: Numbers
+    bare: Numbers
     layers: list[Layer]
     leaves: str
     t: int
     kept: str
-    kept_alone: str
     alike: bool
     helps: bool
 
 
 def view(scene: Scene, s: Settings) -> View:
     t, _ = place_of(scene, 0, s.t)
-    run, layers = scene.run, range(scene.model.config.n_layer)
-    alone = slopes_without_adding(run)[:-1]
-    sites = [(f"blocks.{b}.resid_pre", f"blocks.{b}.attn_out", f"blocks.{b}.mlp_out") for b in layers]
+    num, bare = with_and_without_additions(scene)
+    run, blocks = num.run, range(scene.model.config.n_layer)
+    sites = [(f"blocks.{b}.resid_pre", f"blocks.{b}.attn_out", f"blocks.{b}.mlp_out") for b in blocks]
     measured = [[float(run.tensor(site)[t].norm()) for site in three] for three in sites]
-    leaves = f"blocks.{layers[-1]}.resid_post"
+    leaves = f"blocks.{blocks[-1]}.resid_post"
     most = max(max(map(max, measured)), float(run.tensor(leaves)[t].norm())) or 1.0
-    found = []
+    layers = []
     for b, three in enumerate(sites):
         enters, attention, feed_forward = (length(f"{site}[{t},:]") for site in three)
         w0, w1, w2 = (round(100 * x / most, 2) for x in measured[b])
-        found.append(
-            Layer(b, enters, attention, feed_forward, length(f"blocks.{b}.resid_pre[:,:].grad"), alone[b], (w0, w1, w2))
-        )
-    first, last = run.gradient("blocks.0.resid_pre").norm(), run.gradient(f"blocks.{layers[-1]}.resid_pre").norm()
-    kept, kept_alone = (float(first / last) if last else 0.0), (alone[0] / alone[-1] if alone[-1] else 0.0)
-    log, log_alone = (math.log(size or 1e-30) for size in (kept, kept_alone))
+        layers.append(Layer(b, enters, attention, feed_forward, slope_at(three[0]), (w0, w1, w2)))
+    first, last = sites[0][0], sites[-1][0]
+    kept = [log_ratio(numbers.run, first, last) for numbers in (num, bare)]
     return View(
-        found, length(f"{leaves}[{t},:]"), t, charts.brief(kept), charts.brief(kept_alone),
-        abs(log - log_alone) < math.log(1.25), abs(log) < abs(log_alone),
+        num, bare, layers, length(f"{leaves}[{t},:]"), t, f"{slope_at(first)}/{slope_at(last)}",
+        abs(kept[0] - kept[1]) < math.log(1.25), abs(kept[0]) < abs(kept[1]),
     )  # fmt: skip
+
+
+def with_and_without_additions(scene: Scene) -> tuple[Numbers, Numbers]:
+    """The numbers of the scene's run, and of the same weights with x = f(x) in place of x = x + f(x).
+
+    The page where they open is the part's own where it stands alone, so its run may be either of the two.
+    """
+    plain = scene.state.change(*(change for change in scene.state.changes if change != NO_ADDITIONS))
+    bare = plain.change(*plain.changes, NO_ADDITIONS)
+    if plain == scene.state:
+        return scene.num, scene.numbers_of(bare)
+    return scene.numbers_of(plain), scene.numbers_of(bare)
 
 
 def length(row: str) -> str:
@@ -83,22 +91,15 @@ def length(row: str) -> str:
     return f"sqrt(sum({row}*{row}))"
 
 
-def slopes_without_adding(run: Run) -> list[float]:
-    """‖∂loss/∂x‖ before each block and after the last of the same weights with both additions left out:
-    x = attention(…), x = mlp(…).
-    """
-    net = run.model.net
-    with torch.enable_grad():
-        x = (net.W_E[run.token_tensor] + net.W_pos[: run.n_pos])[None].detach().requires_grad_()
-        before = []
-        for block in blocks_of(net):
-            before.append(x)
-            x = block.attn(block.ln1(x))
-            x = block.mlp(block.ln2(x))
-        before.append(x)
-        chances = (net.ln_final(x) @ net.W_E.T)[0].log_softmax(-1)
-        loss = -torch.stack([chances[t, run.next_token(t)] for t in run.scored]).mean()
-        return [float(slope.norm()) for slope in torch.autograd.grad(loss, before)]
+def slope_at(site: str) -> str:
+    """The size of ∂loss/∂site over all positions."""
+    return length(f"{site}[:,:].grad")
+
+
+def log_ratio(run: Run, first: str, last: str) -> float:
+    """log of the slope's size at one site over that at another; a size of 0 counts as 10⁻³⁰."""
+    sizes = (float(run.gradient(site).norm()) or 1e-30 for site in (first, last))
+    return math.log(next(sizes)) - math.log(next(sizes))
 
 
 PART = Part(

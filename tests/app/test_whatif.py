@@ -54,6 +54,19 @@ def test_the_explorer_and_the_api_show_the_changed_run_and_say_so(client: TestCl
     assert len(losses) == 3
 
 
+def test_the_additions_left_out_are_a_change_with_slopes(client: TestClient):
+    state = State(text=TEXT, changes=("additions=off",), at="blocks.0.resid_pre[2,3]")
+    found = page(client, state)
+    assert "additions of all blocks left out" in found.select_one(".sets").text
+    explored = BeautifulSoup(client.get(state.url()).text, "lxml")
+    assert "Changed by you: additions=off" in explored.select_one(".set-note").text
+    slope = next(a["href"] for a in explored.select("#why .tabs a") if "Gradient" in a.text)
+    assert "set=additions%3Doff" in slope and client.get(slope).status_code == 200
+    expected = load("embedded").run(TEXT).changed(["additions=off"]).values("blocks.0.resid_pre[2,3].grad")
+    value = client.get(state.select("blocks.0.resid_pre[2,3].grad").api("explain")).json()["value"]
+    assert value == pytest.approx(float(expected), rel=1e-5)
+
+
 def test_a_neuron_becomes_part_of_the_address(client: TestClient):
     answer = client.get("/whatif?block=2&number=77", follow_redirects=False)
     assert answer.status_code == 303 and "set=blocks.2.mlp.post[:,77]%3D0" in answer.headers["location"]
@@ -84,7 +97,7 @@ def test_errors_name_the_part(client: TestClient, query: str, part: str):
 
 def test_without_a_change_there_are_only_choices(client: TestClient):
     found = page(client, State(text=TEXT))
-    assert not found.select_one(".verdict") and len(found.select("option")) == 4 * 6
+    assert not found.select_one(".verdict") and len(found.select("option")) == 4 * 6 + 1
 
 
 def test_a_draft_stands_in_the_field_and_is_not_set(client: TestClient):
