@@ -143,12 +143,15 @@
   /* ---- the answer: where it is, what it is about, how to close it ---- */
 
   const RUN = ["model", "text", "target", "bos", "eta", "optimizer", "steps", "set"];
+  const EXPLORER = [...RUN, "at", "trail", "order", "offset", "nudge"];
   const runOf = (url) => RUN.map((name) => url.searchParams.get(name) || "").join("\n");
 
   const opened = (path) => {
     const url = new URL(path, location.href);
     url.pathname = one("#why-open").pathname; // the explorer, wherever the app is served
-    one("#why-open").href = url.pathname + url.search;
+    const full = new URL(url); // without what belongs to an embed
+    for (const name of [...full.searchParams.keys()]) if (!EXPLORER.includes(name)) full.searchParams.delete(name);
+    one("#why-open").href = full.pathname + full.search;
     const at = url.searchParams.get("at");
     for (const number of all(".prose .num.on, .prose a.on")) number.classList.remove("on");
     for (const number of all(".prose a.num")) {

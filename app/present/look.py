@@ -1,5 +1,8 @@
 """How an embed looks on someone else's page: light or dark, the accent, and what is left out.
 
+What is not to be seen is named one by one: a control by its setting, all else by the names of the tables below. The
+look is a stylesheet of its own, so that the strict content policy stands and whatever HTMX puts in place later obeys.
+
 An accent is given by a name or as a hex colour. Either way it is only a wish: it is darkened on light paper and
 lightened on dark paper until text in it can be read (a contrast of 4.5 at least, WCAG 2.2 §1.4.3).
 """
@@ -7,23 +10,46 @@ lightened on dark paper until text in it can be read (a contrast of 4.5 at least
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
+from urllib.parse import urlencode
 
 from starlette.datastructures import QueryParams
 
+from app.urls import SAFE, rooted
 from model.errors import SettingError
 
 Theme = Literal["auto", "light", "dark"]
 Rgb = tuple[int, int, int]
 
+PATH = "/embed/look.css"
 THEMES: tuple[Theme, ...] = ("auto", "light", "dark")
 ACCENTS = {
     "plum": "8c1d5c", "red": "a11d1d", "amber": "8a5a00", "green": "2f6b1f", "teal": "0f6a66", "blue": "1f5fae",
     "violet": "5f36a5", "grey": "5a5d63",
 }  # fmt: skip
 HEX = re.compile(r"#?([0-9a-fA-F]{6}|[0-9a-fA-F]{3})")
+
+# What can be left out of any embed, of an explanation, of a table of numbers and of a live part; as CSS selectors.
+TEXT = {"text-line": ".embed-text"}
+WHY = {
+    "trail": ".trail", "address": ".why .address", "where": ".why .where", "plain": ".why > .plain",
+    "tabs": ".why .tabs", "formula": ".why .formula", "chart": ".why > figure",
+    "worked": ".why table.steps, .why table.parts", "terms": ".why .listed",
+    "check": ".why .check:not(.fault, .end)", "nudge": ".why .nudge", "notes": ".why > .note",
+    "ends": ".why > .ends", "onward": ".why .onward",
+}  # fmt: skip
+VALUES = {
+    "stages": ".stages", "overview": ".whole", "top": ".values .top", "pages": ".pages-of",
+    "tools": ".values .tools:not(.pages-of)", "keys": ".keys", "why": "#why",
+}  # fmt: skip
+PART = {
+    "title": ".live-part > header", "controls": ".live-part .controls", "options": ".live-part .options",
+    "captions": ".live-part .caption", "says": ".live-part .says", "hint": ".why.idle",
+}  # fmt: skip
+RUN_FIELDS = ("text", "target", "eta", "optimizer", "steps")  # of the run, where a part's form shows them
+SECTIONS = TEXT | WHY | VALUES | PART
 
 # The papers that the accent is written on (base.css): the page and what is raised.
 LIGHT: tuple[Rgb, ...] = ((0xFD, 0xFD, 0xFB), (0xF3, 0xF3, 0xEE))
@@ -48,12 +74,26 @@ class Look:
         return tuple(pair for pair in (*pairs, ("hide", ",".join(self.hide))) if pair[1])
 
     @property
+    def url(self) -> str:
+        """Where its stylesheet is; "" where it needs none."""
+        pairs = [pair for pair in self.query if pair[0] != "theme"]
+        return f"{rooted(PATH)}?{urlencode(pairs, safe=SAFE)}" if pairs else ""
+
+    @property
     def css(self) -> str:
-        """Classes of the page's body: one for each thing that is left out."""
-        return " ".join(f"hide-{name}" for name in self.hide)
+        """The stylesheet."""
+        rules = [_accent(self.accent)] if self.accent else []
+        if self.hide:
+            rules.append(", ".join(map(selector, self.hide)) + " { display: none; }")
+        return "".join(f"{rule}\n" for rule in rules)
 
 
-def look_of(query: QueryParams, can_hide: Iterable[str]) -> Look:
+def selector(name: str) -> str:
+    """What a name of `hide` means: a part of the page, or the control of one setting."""
+    return SECTIONS.get(name) or f'.controls label:has([name="{name}"])'
+
+
+def look_of(query: QueryParams, can_hide: Collection[str]) -> Look:
     """The look that a query asks for; `hide` may be repeated or hold names with commas between.
 
     Raises SettingError, which names the parameter.
@@ -61,12 +101,12 @@ def look_of(query: QueryParams, can_hide: Iterable[str]) -> Look:
     theme = query.get("theme", "") or "auto"
     if theme not in THEMES:
         raise SettingError("theme", f"The theme is “{theme[:40]}”.", f"Write theme={', theme='.join(THEMES)}.")
-    known = list(can_hide)
     asked = [name.strip() for given in query.getlist("hide") for name in given.split(",") if name.strip()]
     for name in asked:
-        if name not in known:
-            raise SettingError("hide", f"There is no “{name[:40]}” to hide here.", f"Known are {', '.join(known)}.")
-    return Look(theme, accent_of(query.get("accent", "")), tuple(name for name in known if name in asked))
+        if name not in can_hide:
+            known = f"Known here are {', '.join(can_hide)}." if can_hide else ""
+            raise SettingError("hide", f"There is no “{name[:40]}” to hide.", known)
+    return Look(theme, accent_of(query.get("accent", "")), tuple(name for name in can_hide if name in asked))
 
 
 def accent_of(given: str) -> str:
@@ -84,13 +124,13 @@ def accent_of(given: str) -> str:
     return digits if len(digits) == 6 else "".join(2 * c for c in digits)
 
 
-def stylesheet(accent: str) -> str:
+def _accent(accent: str) -> str:
     """The rule that sets an accent, checked by `accent_of`, for both themes."""
     rgb = _rgb(ACCENTS.get(accent, accent))
     light, dark = readable(rgb, LIGHT, BLACK), readable(rgb, DARK, WHITE)
     washes = mixed(light, LIGHT[0], WASH), mixed(dark, DARK[0], 2 * WASH)
     pair = "--{}: light-dark({}, {});".format
-    return f":root {{ {pair('accent', _hex(light), _hex(dark))} {pair('wash', *map(_hex, washes))} }}\n"
+    return f":root {{ {pair('accent', _hex(light), _hex(dark))} {pair('wash', *map(_hex, washes))} }}"
 
 
 def readable(color: Rgb, papers: tuple[Rgb, ...], toward: Rgb) -> Rgb:
