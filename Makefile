@@ -29,12 +29,17 @@ ifeq ($(origin MODEL),command line)
 run serve-cluster: export EVERYNUMBER_MODEL := $(MODEL)
 endif
 
-.PHONY: help setup run serve-cluster test bench load soak kill replicas lint format clean chromium pins
+ifeq ($(origin GPT2),command line)
+test-gpt2: export EVERYNUMBER_GPT2 := $(GPT2)
+endif
+
+.PHONY: help setup run serve-cluster test test-gpt2 bench load soak kill replicas lint format clean chromium pins
 
 help:
 	@echo 'make setup    the environment in .venv: all that running, testing and changing the code needs'
 	@echo 'make run      set up what running needs and serve   (PORT=8000 HOST=127.0.0.1 MODEL=embedded)'
 	@echo 'make test     set up and run all tests              (ARGS="tests/model -x" runs some of them)'
+	@echo 'make test-gpt2   check GPT-2 itself on published figures, where its weights are   (GPT2=/path/to/gpt2)'
 	@echo 'make bench    set up and run the benchmarks         (ARGS=… goes to them)'
 	@echo 'make load     a class of a hundred opens a lesson at once (also: soak, kill, replicas; see docs/operations.md)'
 	@echo 'make serve-cluster   serve from several replicas with Ray (see docs/scaling.md)'
@@ -53,6 +58,10 @@ serve-cluster: $(VENV)/.scale
 
 test: $(VENV)/.test chromium
 	@$(BIN)/python -m pytest -q -n auto --maxprocesses 4 $(ARGS)
+
+test-gpt2: $(VENV)/.test
+	@$(BIN)/python -m tests.gpt2_weights
+	@$(BIN)/python -m pytest -q -n 0 tests/app/test_gpt2_figures.py $(ARGS)
 
 bench: $(VENV)/.test
 	@$(BIN)/python -m benchmarks $(ARGS)

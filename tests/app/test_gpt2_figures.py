@@ -1,31 +1,40 @@
-"""The second lesson on GPT-2 small: published figures of the example sentence. Skipped where it is not there."""
+"""GPT-2 small itself: published figures of known sentences, transformers' numbers, and every kind of explanation.
+
+Skipped where its weights are not: see `make test-gpt2`.
+"""
 
 from __future__ import annotations
 
 import math
-import os
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from bs4 import BeautifulSoup
 from fastapi import FastAPI
+from safetensors.torch import load_file
 from starlette.testclient import TestClient
 
 from app.live.math_aim import Pair, without_root
 from app.main import create_app
 from app.settings import Settings
-from model import Run
+from model import LanguageModel, Run
+from model.address import Address
+from tests import gpt2_weights
 from tests.app.conftest import TEXT
 from tests.app.shown_numbers import Reader, read
+from tests.model.models import twin
+from tests.model.test_explain import check, places
 
-WEIGHTS = os.environ.get("EVERYNUMBER_GPT2", "")
+
+WEIGHTS = gpt2_weights.find()
 
 pytestmark = pytest.mark.skipif(
-    not WEIGHTS,
-    reason="GPT-2's weights are not here: set EVERYNUMBER_GPT2 to a directory that holds the checkpoint, "
-    "or put it as gpt2 below a directory of EVERYNUMBER_MODELS",
+    WEIGHTS is None,
+    reason="GPT-2's weights are not here: not in the model hub's cache, no directory gpt2 below one of "
+    "EVERYNUMBER_MODELS, and EVERYNUMBER_GPT2 names none (make test-gpt2 says how to get them)",
 )
 
 RUN = {"model": "gpt2", "text": TEXT, "target": " Mary"}
@@ -35,9 +44,10 @@ HEAD = Pair(block=9, head=9, q=14, k=2)
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> FastAPI:
     """The app with GPT-2 under its own name, wherever it lies."""
+    assert WEIGHTS is not None
     models = tmp_path_factory.mktemp("models")
     (models / "gpt2").mkdir()
-    for file in Path(WEIGHTS).resolve().iterdir():
+    for file in WEIGHTS.iterdir():
         (models / "gpt2" / file.name).symlink_to(file)
     return create_app(Settings(models=str(models)))
 
@@ -52,6 +62,11 @@ def run(app: FastAPI) -> Run:
     return Reader(app).run(RUN)
 
 
+@pytest.fixture(scope="module")
+def gpt2(run: Run) -> LanguageModel:
+    return run.model
+
+
 def token(run: Run, word: str) -> int:
     return run.model.tokenizer.encode(word)[0]
 
@@ -60,6 +75,70 @@ def is_shown(true: float, shown: str) -> bool:
     """The number rounds to what was published."""
     value, half = read(shown)
     return abs(true - value) <= 1.02 * half
+
+
+# -- the checkpoint
+
+
+def test_it_is_gpt2_small(gpt2: LanguageModel) -> None:
+    c = gpt2.config
+    assert (c.n_layer, c.n_head, c.d_model, c.d_mlp, c.d_vocab, c.n_ctx) == (12, 12, 768, 3072, 50257, 1024)
+    assert gpt2.n_parameters == 124_439_808
+    assert gpt2.tokenizer.encode(" Mary") == [5335] and gpt2.tokenizer.encode(" John") == [1757]
+
+
+def test_its_attention_is_the_published_one(gpt2: LanguageModel, root: Path) -> None:
+    """Number for number that of the file which tests/model/test_real_weights.py reads."""
+    file = root.parent / "shared" / "data" / "gpt2_attention_blocks_0_5_9.safetensors"
+    if not file.exists():
+        pytest.skip("there is no ../shared/data/gpt2_attention_blocks_0_5_9.safetensors beside the checkout")
+    state = twin(gpt2.net).transformer.state_dict()
+    for name, tensor in load_file(file).items():
+        assert torch.equal(state[name], tensor), name
+
+
+def test_transformers_computes_the_same(run: Run, gpt2: LanguageModel) -> None:
+    with torch.no_grad():
+        out = twin(gpt2.net)(torch.tensor([run.tokens]), output_hidden_states=True, output_attentions=True)
+    for n in range(12):
+        stream, expected = run[f"blocks.{n}.resid_pre"], out.hidden_states[n][0].numpy()
+        assert np.abs(stream - expected).max() <= 1e-5 * np.abs(expected).max()
+        assert np.abs(run[f"blocks.{n}.attn.pattern"] - out.attentions[n][0].numpy()).max() <= 1e-4
+    assert np.abs(run["logits"] - out.logits[0].numpy()).max() <= 1e-5 * float(out.logits.abs().max())
+    costs = torch.nn.functional.cross_entropy(
+        out.logits[0], torch.tensor([*run.tokens[1:], run.target]), reduction="none"
+    )
+    assert run["loss_per_token"] == pytest.approx(costs.numpy(), rel=1e-4, abs=1e-4)
+
+
+def test_every_kind_of_number_is_explained(run: Run) -> None:
+    """Promise 2 on the real weights: values and slopes, of every site and parameter."""
+    for node in run.model.graph:
+        for place in places(run.shape(node.name), node.axes[1:] == ("query", "key"), 3):
+            check(run, str(Address(node.name, place)))
+        if node.name != "tokens":
+            check(run, str(Address(node.name, place, "grad")))
+
+
+# -- published figures of other texts
+
+
+def test_the_dog(gpt2: LanguageModel) -> None:
+    """Greedy from “The dog”, without a start token."""
+    going_on = gpt2.generate("ids:464,3290", 18, bos=False, temperature=0)
+    published = "373 1043 287 257 2214 1474 262 16246 286 2688 290 2688 27262 13 198 198 464 3290"
+    assert [step.token for step in going_on] == [int(n) for n in published.split()]
+
+
+def test_the_bottle_of_milk(gpt2: LanguageModel) -> None:
+    run = gpt2.run("After John and Mary went to the store, John gave a bottle of milk to")
+    shown = {" Mary": "70.07 %", " the": "4.67 %", " John": "4.53 %", " them": "4.11 %"}
+    assert [v for v, _ in run.top(4)] == [token(run, word) for word in shown]
+    for word, percent in shown.items():
+        assert is_shown(float(run["probs"][-1, token(run, word)]), percent), word
+
+
+# -- those of the example sentence
 
 
 def test_the_head_that_finds_the_receiver(run: Run) -> None:
@@ -77,7 +156,7 @@ def test_scores_and_probabilities(run: Run) -> None:
     for word, shown in ((mary, "67.7 %"), (them, "12.8 %"), (the, "4.8 %"), (john, "2.3 %")):
         assert is_shown(float(p[word]), shown)
     assert is_shown(float(z[mary] - z[them]), "1.66") and is_shown(math.exp(z[mary] - z[them]), "5.3")
-    assert 1e-15 < math.exp(float(run["log_probs"][-1].min())) < 9e-15
+    assert is_shown(math.exp(float(run["log_probs"][-1].min())), "3×10⁻¹⁵")
 
 
 def test_surprises_and_costs(run: Run) -> None:
