@@ -28,7 +28,6 @@ from tests.app.shown_numbers import Reader, read
 from tests.model.models import twin
 from tests.model.test_explain import check, places
 
-
 WEIGHTS = gpt2_weights.find()
 
 pytestmark = pytest.mark.skipif(
