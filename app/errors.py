@@ -23,7 +23,7 @@ from model.errors import CheckpointError, ReaderError, TargetError
 
 log = logging.getLogger(__name__)
 
-UNKNOWN = {"unknown_model", "unknown_site", "unknown_job"}
+UNKNOWN = {"unknown_model", "model_not_here", "unknown_site", "unknown_job"}
 
 TITLES = {
     "at": "That address names nothing here",

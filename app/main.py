@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.openapi.utils import get_openapi
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import PlainTextResponse, Response
@@ -16,8 +16,10 @@ from app import api, api_generate, api_jobs, proxy
 from app.errors import add_handlers
 from app.generations import Generations
 from app.jobs import JobStore
+from app.loading import StillLoading, model_ready, still_loading
 from app.models import ModelStore
 from app.pages import about, embed, explore, generate, home, learn, lessons, whatif
+from app.pages import models as model_pages
 from app.process import tune
 from app.runs import RunStore
 from app.security import SecurityHeaders
@@ -82,8 +84,11 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=6)
     app.add_middleware(SecurityHeaders)
     add_handlers(app)
-    for pages in (home, explore, lessons, generate, learn, whatif, embed, about, api, api_generate, api_jobs):
-        app.include_router(pages.router)
+    app.add_exception_handler(StillLoading, still_loading)
+    for pages in (home, explore, lessons, generate, learn, whatif, embed):
+        app.include_router(pages.router, dependencies=[Depends(model_ready)])
+    for others in (about, model_pages, api, api_generate, api_jobs):
+        app.include_router(others.router)
     app.add_api_route("/healthz", healthy, methods=["GET", "HEAD"], include_in_schema=False)
     app.mount("/static/htmx", VersionedFiles(packages=[HTMX]), name="htmx")
     app.mount("/static", VersionedFiles(directory=STATIC), name="static")

@@ -186,8 +186,9 @@ class ModelStore:
     def is_loaded(self, name: str) -> bool:
         return name in self._loaded
 
-    def is_loading(self, name: str) -> bool:
-        return name in self._loading
+    def loading(self, name: str) -> Loading | None:
+        """How far a model's loading is, where it is under way."""
+        return self._loading.get(name)
 
     def fits(self, entry: Entry) -> bool:
         """Whether it can be loaded at all."""

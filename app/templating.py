@@ -15,7 +15,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from app.present import numbers, tokens
-from app.present.menu import menu
+from app.present.menu import menu, offer
 from app.urls import rooted
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -49,7 +49,13 @@ class Templates:
             lstrip_blocks=True,
         )
         self.env.globals.update(
-            numbers=numbers, tokens=tokens, rooted=rooted, asset=asset, menu=menu, htmx_config=json.dumps(HTMX_CONFIG)
+            numbers=numbers,
+            tokens=tokens,
+            rooted=rooted,
+            asset=asset,
+            menu=menu,
+            offer=offer,
+            htmx_config=json.dumps(HTMX_CONFIG),
         )
 
     def render(self, name: str, **context: Any) -> str:
