@@ -68,15 +68,15 @@ def test_slopes_are_the_same_to_rounding(name: str, target: str | None) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_kind_of_number_is_explained(name: str) -> None:
-    """Promise 2, forward and back: over 3,000 addresses in all models together."""
+    """Promise 2, forward and back: over 2,000 random addresses in all models together."""
     n = 0
     for target in TARGETS:
-        _, long = pair(name, target)
+        long = made(name, target, whole=0)
         for node in long.model.graph:
             for quantity in ("", "grad")[: 2 - (node.name == "tokens")]:
-                for place in places(long.shape(node.name), node.axes[1:] == ("query", "key"), 2):
-                    check(long, str(Address(node.name, place, quantity)))
-                    n += 1
+                place = tuple(random.randrange(size) for size in long.shape(node.name))
+                check(long, str(Address(node.name, place, quantity)))
+                n += 1
     assert n > 150
 
 
