@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from html import escape
@@ -20,6 +19,10 @@ DEFAULT_STEPS = 10
 LONG_QUERY = 400
 
 SAFE = "[],:()*/~"
+
+EXPLORE = "/explore"
+
+Pairs = tuple[tuple[str, str], ...]  # parameters of a URL
 
 # The path under which the app is served, such as "/every-number"; "" at the root of a host. Set anew for each request
 # (app.main.App), so that several apps with different prefixes can live in one process.
@@ -60,6 +63,9 @@ class State:
     of learning shows. `changes` are numbers set by the reader, each `site[index]=value`: with them it is another run.
 
     `nudge` asks beside a slope for finite differences: how far to move the number, besides the usual distances.
+
+    `page` is where its numbers open. `own` are that page's own parameters, such as a live part's settings, and `look`
+    how an embed looks; links that stay on the page carry both.
     """
 
     model: str = ""
@@ -77,6 +83,9 @@ class State:
     steps: int = DEFAULT_STEPS
     changes: tuple[str, ...] = ()
     nudge: float | None = None
+    page: str = EXPLORE
+    own: Pairs = ()
+    look: Pairs = ()
 
     # -- where a click leads
 
@@ -147,6 +156,16 @@ class State:
         return pairs
 
     @property
+    def page_query(self) -> list[tuple[str, str]]:
+        """The run, and what the page where its numbers open needs besides."""
+        return [*self.run_query, *self.own, *self.look]
+
+    @property
+    def is_framed(self) -> bool:
+        """Whether numbers open in an embed: links that lead out of it then need a window of their own."""
+        return self.page.startswith("/embed/")
+
+    @property
     def view_query(self) -> list[tuple[str, str]]:
         """The parameters that say what is looked at."""
         view: list[tuple[str, str]] = []
@@ -168,9 +187,12 @@ class State:
         pairs = [*self.run_query, *([("at", self.at)] if self.at else []), *self.view_query]
         return urlencode(pairs, safe=SAFE, quote_via=quote)
 
-    def url(self, path: str = "/explore") -> str:
-        """A link to a page in this state, not yet escaped for HTML (templates do that)."""
-        return f"{rooted(path)}?{self.query()}"
+    def url(self, path: str = "") -> str:
+        """A link to a page in this state (none named: where its numbers open), not yet escaped for HTML."""
+        if path and path != self.page:
+            return f"{rooted(path)}?{self.query()}"
+        own = f"{urlencode(kept, safe=SAFE, quote_via=quote)}&" if (kept := [*self.own, *self.look]) else ""
+        return f"{rooted(self.page)}?{own}{self.query()}"
 
     def api(self, what: Literal["run", "values", "explain"], **extra: str) -> str:
         """The JSON twin, with the address where it takes one."""
@@ -191,11 +213,10 @@ class Cells:
     leads to the same URL; so a page of cells stays small.
     """
 
-    def __init__(self, state: State, path: str = "/explore", keep: Iterable[tuple[str, str]] = ()) -> None:
-        """`keep` are view parameters that every cell keeps, e.g. the window's row and col."""
-        front = urlencode([*state.run_query, *keep], safe=SAFE, quote_via=quote)
+    def __init__(self, state: State) -> None:
+        front = urlencode(state.page_query, safe=SAFE, quote_via=quote)
         self.as_buttons = len(front) > LONG_QUERY
-        self._front = escape(f"{rooted(path)}?{front}&at=", quote=True)
+        self._front = escape(f"{rooted(state.page)}?{front}&at=", quote=True)
 
     def number(self, at: str, shown: str, *, css: str = "num", current: bool = False, label: str = "") -> Markup:
         """One clickable number. `shown` is plain text; `label` an accessible name where `shown` does not say enough."""

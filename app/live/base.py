@@ -15,7 +15,7 @@ numbers clickable, `here.url` makes links that change a setting, `here.hidden` t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
@@ -27,10 +27,8 @@ from pydantic import BaseModel, ConfigDict
 from app.present import charts, numbers
 from app.present.tokens import token_html
 from app.services import Services
-from app.urls import SAFE, Cells, State, rooted
+from app.urls import EXPLORE, SAFE, Cells, State, rooted
 from model import LanguageModel, Run
-
-EXPLORE = "/explore"
 
 
 class Settings(BaseModel):
@@ -60,7 +58,7 @@ def formatted(x: float, form: str = "3") -> str:
     if numbers.special(x):
         return numbers.special(x) or ""
     if form == "percent":
-        return numbers.percent(x)
+        return ("−" if x < 0 else "") + numbers.percent(abs(x))
     if form == "sci":
         return numbers.scientific(x)
     if form == "count":
@@ -79,13 +77,14 @@ def formatted(x: float, form: str = "3") -> str:
 class Numbers:
     """Numbers of one run as links: `num("logits[3,17]", "2")`. On a page they open in its why panel.
 
-    `form` is the id of the form that carries the run where the text is too long for a link in every number.
+    `form` is the id of the form that carries the run where the text is too long for a link in every number; "" where
+    no form does, as for a run that the page is not about: then they are links all the same.
     """
 
-    def __init__(self, run: Run, state: State, *, path: str = EXPLORE, keep: Iterable[tuple[str, str]] = (),
-                 form: str = "go") -> None:  # fmt: skip
-        self.run, self.state, self.path, self.form = run, state, path, form
-        self._cells = Cells(state, path, keep)
+    def __init__(self, run: Run, state: State, *, form: str = "go") -> None:
+        self.run, self.state, self.path, self.form = run, state, state.page, form
+        self._cells = Cells(state)
+        self._cells.as_buttons &= bool(form)
 
     def value(self, at: str) -> float:
         """The number at an address."""
@@ -109,6 +108,10 @@ class Numbers:
 
     def href(self, at: str) -> str:
         """The URL that opens an address, not escaped."""
+        return self.state.select(at).url()
+
+    def in_explorer(self, at: str) -> str:
+        """The URL of an address in the explorer, not escaped."""
         return self.state.select(at).url(EXPLORE)
 
     def token(self, token: int) -> Markup:
@@ -150,7 +153,8 @@ class Scene:
 
     def numbers_of(self, state: State) -> Numbers:
         """Another run's numbers as links, such as the toy's in the prose."""
-        return Numbers(self.run_of(state), state)
+        here = replace(state, page=self.state.page, own=self.state.own, look=self.state.look)
+        return Numbers(self.run_of(state), here, form="")
 
 
 @dataclass(frozen=True)
@@ -199,7 +203,12 @@ class Here:
     def pairs(self, **changes: Any) -> list[tuple[str, str]]:
         """The run and the settings as query parameters, with some changed (`text`, `target` and settings)."""
         run = {name: changes.pop(name) for name in ("text", "target", "model", "bos") if name in changes}
-        return [*replace(self.state, **run).run_query, *self.settings.query(**changes)]
+        return [*replace(self.state, **run).run_query, *self.settings.query(**changes), *self.state.look]
+
+    @property
+    def hides(self) -> tuple[str, ...]:
+        """Names of the settings whose controls an embed leaves out."""
+        return tuple(dict(self.state.look).get("hide", "").split(","))
 
     def url(self, **changes: Any) -> str:
         """The part alone, with some settings changed. Not escaped: templates do that."""

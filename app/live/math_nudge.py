@@ -65,8 +65,8 @@ def view(scene: Scene, s: Settings) -> View:
     off = [abs(float(run.values(f"calc({one.off})"))) for one in shrinking]
     return View(
         goal, drawn(run, goal, s.h, slope), f"{s.h:g}",
-        Markup('<a class="num live" href="{}" data-hx-boost="false">{}</a>').format(
-            where.state.select("loss").url(), exact(nudged)
+        Markup('<a class="num live" href="{}" data-hx-boost="false"{}>{}</a>').format(
+            where.in_explorer("loss"), Markup(' target="_blank"' if scene.state.is_framed else ""), exact(nudged)
         ),
         nudged < float(run.tensor("loss")), secant(goal, s.h), f"{goal.logit}.grad",
         by_hand(goal), shrinking, off[-1] <= off[0],

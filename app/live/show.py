@@ -10,7 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from markupsafe import Markup
 from pydantic import ValidationError
 
-from app.live.base import EXPLORE, Here, Numbers, Part, Scene, Settings
+from app.live.base import Here, Numbers, Part, Scene, Settings
 from app.live.table import PARTS
 from app.services import Services
 from app.urls import State
@@ -27,11 +27,10 @@ def settings_of(part: Part, query: Mapping[str, Any]) -> Settings:
         raise RequestValidationError(error.errors()) from None
 
 
-def part_html(held: Services, part: Part, run: Run, state: State, settings: Settings, *, alone: bool = False) -> Markup:
-    """The whole fragment. `alone`: its numbers stay on the part's own page, so that this works without JavaScript."""
+def part_html(held: Services, part: Part, run: Run, state: State, settings: Settings) -> Markup:
+    """The whole fragment. Its numbers open where the state says: on the part's own page where it stands alone."""
     here = Here(part, replace(state.select(""), order="size"), settings)
-    path = f"/embed/{part.name}" if alone else EXPLORE
-    num = Numbers(run, here.state, path=path, keep=settings.query() if alone else (), form=here.go)
+    num = Numbers(run, here.state, form=here.go)
     scene = Scene(held, run, here.state, num)
     view = part.view(scene, settings)
     return Markup(
@@ -45,8 +44,8 @@ def part_html(held: Services, part: Part, run: Run, state: State, settings: Sett
             scene=scene,
             run=run,
             model=run.model,
-            go_action=path,
-            go_fields=here.pairs() if alone else here.state.run_query,
+            go_action=here.state.page,
+            go_fields=here.state.page_query,
         )
     )
 

@@ -71,6 +71,7 @@ class ValuesView:
     top: tuple[Top, ...]
     top_words: Markup
     address: str
+    page: str  # where its forms lead, and what they carry there
     run_query: tuple[tuple[str, str], ...]
     csv: str
     npy: str
@@ -102,7 +103,8 @@ def values_view(run: Run, state: State) -> ValuesView:
         top=_top(run, node, shown, cells),
         top_words=_top_words(run, node, shown),
         address=str(address),
-        run_query=tuple(state.run_query),
+        page=state.page,
+        run_query=tuple(state.page_query),
         csv=downloads.api("values", format="csv"),
         npy=downloads.api("values", format="npy"),
     )
@@ -218,7 +220,7 @@ def _pager(state: State, shown: Window, field: str, span: Span, before: str, aft
 def _kept(state: State) -> tuple[tuple[str, str], ...]:
     """Fields that a form keeps which moves the window."""
     view = [(name, value) for name, value in state.view_query if name not in ("row", "col")]
-    return (*state.run_query, ("at", state.at), *view)
+    return (*state.page_query, ("at", state.at), *view)
 
 
 # -- the likeliest next tokens

@@ -1,18 +1,28 @@
-"""Every live part: alone, as a fragment, on other models and texts; its numbers, links, settings and errors."""
+"""The live parts of the first lesson: alone, as fragments, on other models and texts; numbers, settings, errors."""
 
 from __future__ import annotations
 
-from html import unescape
+import math
 
+import numpy as np
 import pytest
-from bs4 import BeautifulSoup
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from app.live.table import PARTS
-from tests.app.shown_numbers import Reader
+from model.heads import KINDS
+from tests.app.conftest import TEXT
+from tests.app.live_checks import (
+    OTHER_RUNS,
+    bare_numbers,
+    check_alone,
+    check_fragment,
+    check_links_and_form,
+    check_wrong,
+    section_of,
+)
+from tests.app.shown_numbers import Reader, read
 
-HTMX = {"HX-Request": "true", "HX-Target": "live"}
 SLOW = {"tiny", "cache", "paragraph"}
 
 # Settings that a part must be able to show, beside its defaults.
@@ -24,7 +34,7 @@ SETTINGS = {
     "rope": ["i=0&j=30&angle=180"],
     "scaling": ["d=1&seed=7", "d=512"],
     "mask": ["mask=0", "mask=0&show=scores&block=2&head=3", "show=scores"],
-    "heads": ["block=3&head=2"],
+    "heads": ["block=3&head=2", *(f"block=1&head=1&kind={kind}" for kind in KINDS)],
     "neurons": ["block=2&t=0"],
     "bend": ["x=-4"],
     "collapse": ["bend=1&block=1"],
@@ -80,48 +90,25 @@ def test_every_part_of_the_lesson_is_tried_here() -> None:
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_alone(client: TestClient, reader: Reader, name: str) -> None:
-    part = PARTS[name]
     for query in ["", *SETTINGS[name]]:
-        answer = client.get(f"/embed/{name}?{query}")
-        assert answer.status_code == 200, query
-        page = BeautifulSoup(answer.text, "lxml")
-        section = page.select_one(f"section#live-{name}")
-        assert section is not None and section.select_one("h3").get_text() == part.title
-        assert reader.faults(answer.text) == []
-        assert "frame-ancestors *" in answer.headers["content-security-policy"]
-        place = part.home.partition("#")[2]
-        assert page.select_one("header .links a")["href"].endswith(f"#{place}")
+        check_alone(client, reader, name, query)
+    assert "frame-ancestors *" in client.get(f"/embed/{name}").headers["content-security-policy"]
 
 
 @pytest.mark.parametrize("name", sorted(set(SETTINGS) - SLOW))
 def test_links_and_forms_lead_somewhere(client: TestClient, name: str) -> None:
-    page = BeautifulSoup(client.get(f"/embed/{name}").text, "lxml").select_one(f"#live-{name}")
-    links = [a["href"] for a in page.select("a:not(.num)") if a["href"].startswith("/")]
-    for url in [*links[:4], *links[-2:], *[a["href"] for a in page.select("a.num")[:2]]]:
-        assert client.get(url).status_code == 200, url
-    form = page.select_one("form.controls")
-    if form is None:
-        return
-    fields = [(f["name"], f.get("value") or "") for f in form.select("input[name]")]
-    fields += [(f["name"], f.select_one("[selected]")["value"]) for f in form.select("select")]
-    assert len(fields) == len({field for field, _ in fields}), "a setting is sent twice"
-    assert form["action"] == f"/embed/{name}" and form.select_one("button") is not None
-    for slider in form.select("[data-pair]"):
-        assert slider["data-pair"] in dict(fields)
-        assert not slider.get("name")
-    again = client.get(form["action"], params=fields)
-    assert again.status_code == 200
-    same = BeautifulSoup(again.text, "lxml").select_one(f"#live-{name}-out")
-    assert same.get_text() == page.select_one(f"#live-{name}-out").get_text()
+    check_links_and_form(client, name)
 
 
 @pytest.mark.parametrize("name", sorted(set(SETTINGS) - SLOW))
-def test_as_a_fragment(client: TestClient, reader: Reader, name: str) -> None:
-    answer = client.get(f"/embed/{name}", headers=HTMX)
-    assert answer.text.lstrip().startswith(f'<section class="live-part" id="live-{name}"')
-    assert "<html" not in answer.text and "<script" not in answer.text and "style=" not in answer.text
-    for number in BeautifulSoup(answer.text, "lxml").select("a.num")[:1]:
-        assert number["href"].startswith("/explore?")
+@pytest.mark.parametrize("query", ["", *OTHER_RUNS])
+def test_as_a_fragment_and_on_other_runs(client: TestClient, reader: Reader, name: str, query: str) -> None:
+    check_fragment(client, reader, name, query)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_numbers_open_or_say_that_they_were_measured(client: TestClient, name: str) -> None:
+    assert bare_numbers(client.get(f"/embed/{name}").text, name) == []
 
 
 def test_a_number_opens_the_why_panel_beside_the_part(client: TestClient) -> None:
@@ -134,20 +121,7 @@ def test_a_number_opens_the_why_panel_beside_the_part(client: TestClient) -> Non
 
 @pytest.mark.parametrize("name", WRONG)
 def test_a_setting_out_of_range_is_named(client: TestClient, name: str) -> None:
-    query, says = WRONG[name]
-    answer = client.get(f"/embed/{name}?{query}")
-    assert answer.status_code == 400
-    assert says in unescape(BeautifulSoup(answer.text, "lxml").select_one("#fault").get_text())
-
-
-@pytest.mark.parametrize(
-    "query", ["model=toy&text=the cat sat&bos=0", "text=Hi", "text=&target=id:3", "text=Ünïcödé 🙂 x"]
-)
-@pytest.mark.parametrize("name", sorted(set(SETTINGS) - SLOW))
-def test_on_other_runs(client: TestClient, reader: Reader, name: str, query: str) -> None:
-    answer = client.get(f"/embed/{name}?{query}", headers=HTMX)
-    assert answer.status_code == 200
-    assert reader.faults(answer.text) == []
+    check_wrong(client, name, *WRONG[name])
 
 
 def test_a_long_text_makes_buttons_that_carry_it(client: TestClient, reader: Reader) -> None:
@@ -158,3 +132,65 @@ def test_a_long_text_makes_buttons_that_carry_it(client: TestClient, reader: Rea
 
 def test_unknown(client: TestClient) -> None:
     assert client.get("/embed/nothing").status_code == 404
+
+
+# -- what single parts say
+
+
+def test_slopes_without_additions_open_in_the_run_without_them(client: TestClient, reader: Reader) -> None:
+    section = section_of(client.get("/embed/stream", params={"text": TEXT}).text, "stream")
+    run = reader.run({"text": TEXT})
+    bare = run.changed(["additions=off"])
+    for b, row in enumerate(section.select("tbody tr")[:-1]):
+        with_them, without = row.select("a.num")[-2:]
+        assert "set=" not in with_them["href"] and "set=additions%3Doff" in without["href"]
+        for link, its in ((with_them, run), (without, bare)):
+            value, half = read(link.get_text())
+            assert abs(value - float(np.linalg.norm(its[f"blocks.{b}.resid_pre.grad"]))) <= 1.01 * half
+        assert client.get(without["href"]).status_code == 200
+
+
+def test_a_share_opens_text_by_text(client: TestClient, reader: Reader) -> None:
+    """The mean over the runs of the test texts is the share that names the head."""
+    section = section_of(client.get("/embed/heads", params={"text": TEXT}).text, "heads")
+    links = section.select("table[aria-label^='What'] td:last-child a")
+    assert len(links) == len(KINDS)
+    for link in links:
+        page = section_of(client.get(link["href"]).text, "heads")
+        means = []
+        for group in page.select(".tests tbody"):
+            numbers = [*reader.numbers(str(page))]
+            shares = [float(n.run.values(n.at)) for n in numbers if "pattern" in n.at and n.run.text != TEXT]
+            assert len(group.select("tr")) > 2 and len(shares) >= 3
+            means.append(read(group.select_one(".sum a").get_text())[0])
+        assert min(means) == pytest.approx(read(link.get_text())[0], abs=0.0006)
+
+
+def test_both_ways_through_the_matrices_are_those_of_numpy(client: TestClient, reader: Reader) -> None:
+    section = section_of(client.get("/embed/collapse", params={"text": TEXT}).text, "collapse")
+    run = reader.run({"text": TEXT})
+    names = ("ln2.out", "mlp.W_in", "mlp.b_in", "mlp.W_out", "mlp.b_out")
+    x, w1, b1, w2, b2 = (run[f"blocks.0.{name}"].astype(np.float64) for name in names)
+    one = x[-1] @ (w1 @ w2) + (b1 @ w2 + b2)
+    for i, row in enumerate(section.select("tbody tr")):
+        two, product, _ = row.select("a.num")
+        assert read(product.get_text())[0] == pytest.approx(one[i], abs=6e-5)
+        assert read(two.get_text())[0] == pytest.approx(one[i], abs=6e-5)
+
+
+def test_the_chance_of_a_paragraph_is_that_of_its_own_run(client: TestClient, reader: Reader) -> None:
+    page = client.get("/embed/paragraph", params={"text": TEXT, "tokens": 4, "seed": 3}).text
+    chance = next(n for n in reader.numbers(page) if "loss_per_token" in n.at)
+    each = [n for n in reader.numbers(page) if n.at.startswith("probs")]
+    product = math.prod(float(n.run.values(n.at)) for n in each)
+    assert float(chance.run.values(chance.at)) == pytest.approx(product, rel=1e-4)
+    assert chance.fault() == ""
+
+
+def test_pairs_are_counted_and_times_are_measured(client: TestClient) -> None:
+    section = section_of(client.get("/embed/cache", params={"text": TEXT, "tokens": 3}).text, "cache")
+    *steps, total = section.select("tbody tr")
+    counted = [[int(a.get_text()) for a in row.select("a.num")] for row in steps]
+    assert counted == [[120, 120], [16, 136], [17, 153]]
+    assert [int(a.get_text()) for a in total.select("a.num")] == [153, 409]
+    assert all(len(row.select(".measured")) == 3 for row in steps)
