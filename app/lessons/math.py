@@ -12,10 +12,10 @@ from app.lessons.base import Lesson, Section
 from app.live.base import Scene
 from app.live.math_aim import Aim, Pair, aim, cost, pair, share, without_root
 from app.live.math_dot import halves
-from app.live.math_learn import LARGE
 from app.live.math_surprise import product, sum_to
 from app.live.stream import length
 from app.present.numbers import count
+from app.size import is_large
 from model import Run
 
 
@@ -132,7 +132,7 @@ def facts(scene: Scene) -> Facts:
         ratio_back=f"{first_slope}/{last_slope}" if sizes[1] else "0",
         grows=sizes[0] >= sizes[1],
         last_block=c.n_layer - 1,
-        step=one_step(run, goal) if scene.model.n_parameters <= LARGE else None,
+        step=one_step(run, goal) if not is_large(scene.model.n_parameters) else None,
         d=c.d_model,
         d_head=c.d_head,
         d_mlp=c.d_mlp,

@@ -10,7 +10,7 @@ from pydantic import Field
 from app.live import base
 from app.live.base import Part, Scene
 from app.present import numbers
-from app.present.tokens import readable, token_html, token_text
+from app.present.tokens import token_html
 
 
 class Settings(base.Settings):
@@ -64,10 +64,10 @@ def view(scene: Scene, s: Settings) -> View:
     guesses = [
         Guess(
             shown=token_html(tokenizer, token),
-            name=token_text(tokenizer, token),
+            name=tokenizer.show(token),
             width=round(100 * p, 2),
             number=num(f"probs[{last},{token}]", "percent", css="num"),
-            text=None if readable(tokenizer, token) is None else scene.state.text + tokenizer.bytes(token).decode(),
+            text=None if tokenizer.readable(token) is None else scene.state.text + tokenizer.bytes(token).decode(),
         )
         for token, p in top
     ]

@@ -14,7 +14,6 @@ from app.live.base import Part, Scene
 from app.live.math_aim import Aim, aim, cost
 from app.present import charts
 from app.present.sentence import writable
-from app.present.tokens import token_text
 
 LEFT, RIGHT, TOP, BOTTOM = 40.0, 384.0, 14.0, 158.0
 OTHERS = 6
@@ -90,7 +89,7 @@ def drawn(scene: Scene, points: list[tuple[Answer, float, float]]) -> Markup:
         css = "end" if n == 0 else "other"
         side, dx = ("end", -9) if p > 0.6 else ("start", 9)
         lift = (-38 if close and n else -24) if p > 0.6 else -9 if not close else -2 if at <= min(heights) else 12
-        name = token_text(scene.model.tokenizer, one.token)
+        name = scene.model.tokenizer.show(one.token)
         parts.append(
             f'<circle class="{css}" cx="{x(p):.1f}" cy="{at:.1f}" r="4"/>'
             f'<text class="{css}" x="{x(p) + dx:.1f}" y="{max(at + lift, 22):.1f}" '

@@ -13,10 +13,10 @@ from app.live.base import EXPLORE, Here, Part, Scene
 from app.present import numbers
 from app.present.learn_charts import along_slope
 from app.present.learning import LearnView, learn_view
+from app.size import is_large
 from app.urls import State, rooted
 from model.errors import SettingError
 
-LARGE = 20_000_000  # weights; a larger model learns only when told to
 PATIENCE = 2.0  # seconds
 TIMES = (0.25, 0.5, 1.0, 2.0, 4.0, 16.0)
 
@@ -47,7 +47,7 @@ def view(scene: Scene, s: Settings) -> View:
     if scene.state.changes:
         raise SettingError("set", "Learning begins from the run as it is.", "Take the numbers that you set away.")
     state, n = scene.state, scene.model.n_parameters
-    job = begun(scene, go=s.go or n <= LARGE)
+    job = begun(scene, go=s.go or not is_large(n))
     eta = "" if state.eta is None else f"{state.eta:g}"
     go = Here(PART, state, Settings(go=True)).url()
     empty = View(None, Markup(""), eta, state.eta is None, False, [], job, go, state.steps, numbers.count(n))

@@ -19,6 +19,7 @@ from app.present.sentence import sentence_view, writable
 from app.present.slopes import slopes_view
 from app.present.tokens import token_html
 from app.services import Services
+from app.size import is_large
 from app.urls import State
 from model import Run
 
@@ -27,8 +28,6 @@ router = APIRouter(include_in_schema=False)
 PATIENCE = 1.2  # seconds that a page waits for its job before it shows the progress
 POLLED = 0.3  # and that a question for the progress waits
 
-# Models with more weights than this begin only when told to; the page says first what it will cost.
-LARGE = 20_000_000
 WEIGHTS_A_SECOND = 2.5e8  # weights × tokens a second: a cautious guess where no run has been timed
 
 Go = Annotated[bool | None, Query()]
@@ -59,7 +58,7 @@ async def cancel(asked: PageState, held: Held) -> Response:
 
 def begun(held: Services, state: State, go: bool | None, *, may_start: bool) -> Job | None:
     """The job of this page: started where it costs little or the reader has asked for it."""
-    is_small = held.models.entry(state.model).n_parameters <= LARGE
+    is_small = not is_large(held.models.entry(state.model).n_parameters)
     wanted = is_small if go is None else go
     if wanted and may_start:
         return held.jobs.start(state)

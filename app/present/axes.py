@@ -7,7 +7,7 @@ from functools import lru_cache
 from markupsafe import Markup, escape
 
 from app.present import numbers
-from app.present.tokens import token_html, token_text
+from app.present.tokens import token_html
 from model.config import Config
 from model.graph import Node
 from model.run import Run
@@ -47,7 +47,7 @@ def place_token(run: Run, axis: str, i: int) -> int | None:
 def place_name(run: Run, axis: str, i: int) -> str:
     """A place in plain text: “ Mary 2”, “31”."""
     token = place_token(run, axis, i)
-    return str(i) if token is None else f"{token_text(run.model.tokenizer, token)} {i}"
+    return str(i) if token is None else f"{run.model.tokenizer.show(token)} {i}"
 
 
 def place_html(run: Run, axis: str, i: int, *, index_first: bool) -> Markup:
@@ -63,7 +63,7 @@ def place_html(run: Run, axis: str, i: int, *, index_first: bool) -> Markup:
 @lru_cache(maxsize=4096)
 def named_token(tokenizer: Tokenizer, token: int) -> Markup:
     """The token, with all of it in a title where it may be cut off."""
-    text = token_text(tokenizer, token)
+    text = tokenizer.show(token)
     shown = token_html(tokenizer, token)
     if len(text) <= LONG:
         return shown

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from app.present import numbers, steps, why_names
 from app.present.heat import ROOT, exponent_of
 from app.present.sentence import listed, roles
-from app.present.tokens import token_text
 from app.present.why_numbers import exact, short
 from model.address import Address, Calc, parse
 
@@ -119,12 +118,12 @@ def guesses_card(run: Run, title: str, about: str) -> Card:
 def pieces(run: Run, at: str) -> tuple[Piece, ...]:
     """The text as tokens; those that the address names are marked."""
     marked = roles(run, at) if at else {}
-    return tuple(Piece(token_text(run.model.tokenizer, token), t in marked) for t, token in enumerate(run.tokens))
+    return tuple(Piece(run.model.tokenizer.show(token), t in marked) for t, token in enumerate(run.tokens))
 
 
 def _guesses(run: Run) -> tuple[Bar, ...]:
     tokenizer = run.model.tokenizer
-    return tuple(Bar(token_text(tokenizer, token), numbers.percent(p), p) for token, p in listed(run)[:BARS])
+    return tuple(Bar(tokenizer.show(token), numbers.percent(p), p) for token, p in listed(run)[:BARS])
 
 
 def _lines(run: Run, e: Explanation) -> tuple[str, ...]:
@@ -145,8 +144,8 @@ def _place(run: Run, axis: str, i: int) -> str:
     """A token with its index, or a bare index."""
     tokenizer = run.model.tokenizer
     if axis in why_names.OF_TEXT and i < run.n_pos:
-        return f"{token_text(tokenizer, run.tokens[i])} ({i})"
-    return f"{token_text(tokenizer, i)} ({i})" if axis == "d_vocab" else str(i)
+        return f"{tokenizer.show(run.tokens[i])} ({i})"
+    return f"{tokenizer.show(i)} ({i})" if axis == "d_vocab" else str(i)
 
 
 # -- terms

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from app.present import numbers
 from app.present.choice_charts import Stretch, number_line, running_chart
-from app.present.tokens import token_html, token_text
+from app.present.tokens import token_html
 from app.urls import Cells
 from model import LanguageModel
 from model.choice_address import ChoiceAddress
@@ -239,7 +239,7 @@ class Builder:
         return token_html(self.model.tokenizer, token)
 
     def name(self, token: int) -> str:
-        return token_text(self.model.tokenizer, token)
+        return self.model.tokenizer.show(token)
 
     def percent(self, at: str, p: float) -> Markup:
         return self.cells.number(at, percent(p))

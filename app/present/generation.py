@@ -19,7 +19,7 @@ from app.present import numbers
 from app.present.choice import brief_percent
 from app.present.choice_charts import growth
 from app.present.heat import Scale, css
-from app.present.tokens import token_html, token_text
+from app.present.tokens import token_html
 from app.urls import Cells, State
 from model import LanguageModel
 from model.generate import Step
@@ -105,7 +105,7 @@ def chip(model: LanguageModel, one: Made, ask: Ask, looked_at: int, dropped: boo
     on = step.index == looked_at
     tint = css(int(TINT.steps(np.array(one.prob))))
     kind = " ".join(filter(None, ("made", tint, "yours" if step.forced else "", "dropped" if dropped else "")))
-    name = token_text(model.tokenizer, step.token)
+    name = model.tokenizer.show(step.token)
     notes = (", taken by you" if step.forced else "") + (", no longer read" if dropped else "")
     label = f"token {step.index}: {name}, {numbers.percent(one.prob)}{notes}"
     here = ' aria-current="true"' if on else ""

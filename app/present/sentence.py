@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from app.present import numbers
-from app.present.tokens import token_html, token_text
+from app.present.tokens import token_html
 from app.present.why_numbers import exact
 from app.urls import Cells, State
 from model import LanguageModel, Run
@@ -112,7 +112,7 @@ def guess_views(run: Run, state: State, cells: Cells, top: list[tuple[int, float
     return [
         Guess(
             shown=token_html(model.tokenizer, token),
-            name=token_text(model.tokenizer, token) if token < model.tokenizer.n_vocab else str(token),
+            name=model.tokenizer.show(token) if token < model.tokenizer.n_vocab else str(token),
             width=round(100 * p, 2),
             number=cells.number(f"probs[{run.n_pos - 1},{token}]", numbers.percent(p)),
             target_url=state.aim(writable(model, token)).url(),

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from app.size import is_large
 from model import Run
 from model.address import Address, map_addresses, parse
-
-LARGE = 20_000_000  # weights; larger models take their steps as a job, which the reader starts
 
 
 def in_words(k: int) -> str:
@@ -29,7 +28,7 @@ def named(at: str) -> int:
 
 def must_wait(run: Run, at: str) -> bool:
     """Whether an address asks for steps that are not taken yet, of a model too large to take them on the spot."""
-    return run.model.n_parameters > LARGE and named(at) > run.steps_taken
+    return is_large(run.model.n_parameters) and named(at) > run.steps_taken
 
 
 def stepped(address: Address, k: int) -> Address:

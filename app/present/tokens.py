@@ -26,16 +26,6 @@ def token_html(tokenizer: Tokenizer, token: int) -> Markup:
     return Markup(f'<span class="tok">{shown}</span>')
 
 
-def token_text(tokenizer: Tokenizer, token: int) -> str:
-    """The same in plain text, for titles and labels."""
-    return tokenizer.show(token)
-
-
-def readable(tokenizer: Tokenizer, token: int) -> str | None:
-    """The token's text where every sign of it can be seen or is drawn, else None."""
-    return tokenizer.readable(token)
-
-
 def sentence_html(run: Run, plain: str) -> Markup:
     """A sentence of `Explanation.plain`: {t3} becomes the token at position 3, {v17} vocabulary entry 17."""
     parts, at = [], 0
@@ -48,7 +38,7 @@ def sentence_html(run: Run, plain: str) -> Markup:
 
 def sentence_text(run: Run, plain: str) -> str:
     """The same in plain text."""
-    return PLACEHOLDER.sub(lambda m: f"“{token_text(run.model.tokenizer, _id(run, m))}”", plain)
+    return PLACEHOLDER.sub(lambda m: f"“{run.model.tokenizer.show(_id(run, m))}”", plain)
 
 
 def _id(run: Run, match: re.Match[str]) -> int:

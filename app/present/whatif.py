@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from app.present import charts, numbers
 from app.present.learn_charts import LogAxis
-from app.present.learning import points
+from app.present.learn_numbers import points
 from app.present.tokens import token_html
 from app.present.why_numbers import exact
 from app.urls import Cells, State

@@ -12,6 +12,7 @@ from app.present import charts, numbers, steps
 from app.present.places import moved
 from app.present.why_links import PATH, Links
 from app.present.why_numbers import exact
+from app.size import is_large
 from app.urls import State, written
 from model.address import Address, parse
 from model.errors import ReaderError
@@ -87,7 +88,7 @@ def state_fields(state: State) -> list[tuple[str, str]]:
 
 def _sizes(run: Run, own: float) -> tuple[float, ...]:
     """The usual distances and the reader's own, largest first."""
-    usual = FEWER if run.model.n_parameters > steps.LARGE else SIZES
+    usual = FEWER if is_large(run.model.n_parameters) else SIZES
     return tuple(sorted({*usual, own}, reverse=True))
 
 

@@ -67,10 +67,10 @@ class Teacher(Reader):
             if "set" in query:
                 found = found.changed([query["set"]])
             if "eta" in query or "optimizer" in query:
-                from app.rates import measured_rate
+                from model.slope import suggested_rate
 
                 optimizer = query.get("optimizer", "sgd")
-                eta = float(query["eta"]) if "eta" in query else measured_rate(found, optimizer).eta  # type: ignore[arg-type]
+                eta = float(query["eta"]) if "eta" in query else suggested_rate(found, optimizer).eta  # type: ignore[arg-type]
                 found = found.at_rate(Rate(eta, optimizer))  # type: ignore[arg-type]
             self.others[(*key, query.get("optimizer", ""))] = found
         return found
@@ -234,7 +234,7 @@ def test_what_a_step_does_is_said_as_it_is(client: TestClient, teacher: Teacher)
 
 
 def test_a_large_model_waits_to_be_asked(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(math_learn, "LARGE", 1000)
+    monkeypatch.setattr("app.size.LARGE", 1000)
     answer = client.get("/embed/math_learn?text=The sun and the rain")
     link = BeautifulSoup(answer.text, "lxml").select_one("#live-math_learn-out a[href*='go=1']")
     assert link is not None and "Whose share it took" not in answer.text

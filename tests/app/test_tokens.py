@@ -7,7 +7,7 @@ import re
 import pytest
 from bs4 import BeautifulSoup
 
-from app.present.tokens import sentence_html, sentence_text, token_html, token_text
+from app.present.tokens import sentence_html, sentence_text, token_html
 from model import load
 from model.tokenizer import Tokenizer
 from tests.model.models import byte_tokenizer
@@ -36,7 +36,7 @@ def of_byte(text: str) -> int:
 )
 def test_one_token(token: int, html: str, text: str):
     assert token_html(TOKENIZER, token) == html
-    assert token_text(TOKENIZER, token) == text
+    assert TOKENIZER.show(token) == text
 
 
 @pytest.mark.parametrize("sign", ["\u202e", "\u200b", "\u00a0", "\u2028", "\ufeff", "\x85"])
@@ -44,7 +44,7 @@ def test_signs_that_cannot_be_seen_show_as_bytes(sign: str):
     vocab = {bytes([b]): b + 1 for b in range(256)} | {f"a{sign}".encode(): 257}
     shown = f"⟨{f'a{sign}'.encode().hex(' ').upper()}⟩"
     assert token_html(Tokenizer(vocab, 0), 257) == f'<span class="tok bytes">{shown}</span>'
-    assert token_text(Tokenizer(vocab, 0), 257) == shown
+    assert Tokenizer(vocab, 0).show(257) == shown
 
 
 def test_every_token_of_the_shipped_model_is_escaped_and_visible():
@@ -54,7 +54,7 @@ def test_every_token_of_the_shipped_model_is_escaped_and_visible():
         found = BeautifulSoup(html, "html.parser").span
         assert found is not None and not found.find_all(lambda tag: tag.name != "span")
         assert not re.search(r"[\x00-\x1f\x7f]", html)
-        assert token_text(tokenizer, token).strip()
+        assert tokenizer.show(token).strip()
 
 
 def test_tokens_in_a_sentence():

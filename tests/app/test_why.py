@@ -12,8 +12,9 @@ import pytest
 from bs4 import BeautifulSoup
 
 from app.present import why_names
-from app.present.why import WhyView, why_view
+from app.present.why import why_view
 from app.present.why_check import check, compared
+from app.present.why_panel import WhyView
 from app.present.why_pictures import MOST_TOKENS
 from app.present.why_terms import PAGE
 from app.templating import Templates

@@ -1,0 +1,80 @@
+"""What the why panel shows, as `templates/parts/_why.html` draws it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from app.present.why_check import Check
+from app.present.why_ends import End, Linked
+from app.present.why_links import FORM, PATH, Links
+from app.present.why_nudge import NudgeView
+from app.present.why_paging import Choice
+from app.present.why_pictures import Picture
+from app.present.why_steps import After, Waiting
+from app.present.why_tabs import Tab
+from app.present.why_terms import Table
+from app.present.why_trail import Crumb
+
+MOST_READERS = 6
+
+
+@dataclass(frozen=True)
+class Figure:
+    """The running total."""
+
+    caption: str
+    chart: Markup
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a formula: MathML and a linked value."""
+
+    formula: Markup
+    value: Markup
+
+
+@dataclass(frozen=True)
+class WhyView:
+    """Everything the panel shows. Without `value` it shows a site and asks for a number."""
+
+    title: str
+    address: str
+    whereabouts: tuple[tuple[str, Markup], ...]
+    sentence: Markup
+    trail: tuple[Crumb, ...]
+    formula: Markup
+    hidden: tuple[tuple[str, str], ...]
+    value: str = ""
+    tabs: tuple[Tab, ...] = ()
+    picture: Picture | None = None
+    figure: Figure | None = None
+    steps: tuple[Step, ...] = ()
+    table: Table | None = None
+    order: tuple[Choice, ...] = ()
+    pager: tuple[Choice, ...] = ()
+    page: str = ""
+    files: tuple[Choice, ...] = ()
+    check: Check | None = None
+    end: End | None = None
+    made_from: tuple[Linked, ...] = ()
+    used_by: tuple[Linked, ...] = ()
+    more_readers: int = 0
+    readers: str = "Used by"
+    places: tuple[tuple[str, Linked], ...] = ()
+    notes: tuple[str, ...] = ()
+    unit: str = ""
+    after: After | None = None
+    waiting: Waiting | None = None
+    nudge: NudgeView | None = None
+    whatif: str = ""
+
+    form: str = FORM
+    path: str = PATH
+
+
+def hidden(links: Links) -> tuple[tuple[str, str], ...]:
+    """Fields of the form that carries the run where numbers are buttons."""
+    return tuple(links.fields) if links.as_buttons else ()
