@@ -1,0 +1,90 @@
+"""Addresses and expressions as Python: `calc(logits[3,17]-logits[3,5])` is
+`run.value("logits")[3, 17] - run.value("logits")[3, 5]` to a `PlainRun`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from model.address import Address, Calc, Call, Index, Negative, Node, Number, Partial, parse
+from model.errors import AddressError
+
+if TYPE_CHECKING:
+    from model import Run
+    from model.explain import Factor
+
+MOST_TERMS = 2_000
+
+FUNCTIONS = {
+    "exp": "np.exp({})",
+    "log": "np.log({})",
+    "sqrt": "np.sqrt({})",
+    "max": "np.max({})",
+    "sum": "np.sum({})",
+    "mean": "np.mean({})",
+    "acos": "np.arccos(np.clip({}, -1, 1))",
+    "positive": "np.float64({} > 0)",
+}
+
+
+def expression(run: Run, node: Node) -> str:
+    """Arithmetic as Python, with parentheses wherever they could matter."""
+    if isinstance(node, Address):
+        return number(run, node)
+    if isinstance(node, Number):
+        return floats(node.value)
+    if isinstance(node, Negative):
+        return f"(-{expression(run, node.operand)})"
+    if isinstance(node, Call):
+        return FUNCTIONS[node.name].format(expression(run, node.operand))
+    if isinstance(node, Partial):
+        return _first_terms(run, node)
+    left, right = expression(run, node.left), expression(run, node.right)
+    return f"np.dot({left}, {right})" if node.op == "@" else f"({left} {node.op} {right})"
+
+
+def number(run: Run, address: Address) -> str:
+    """The numbers at an address."""
+    address = run.check(address)
+    after = f", {address.step}" if address.step else ""
+    kind = {"grad": "slope", "m": "moment", "v": "moment"}.get(address.kind, "value")
+    which = f'"{address.kind}", ' if kind == "moment" else ""
+    index = f"[{', '.join(map(_index, address.index))}]" if address.index else ""
+    return f'run.{kind}({which}"{address.site}"{after}){index}'
+
+
+def _first_terms(run: Run, node: Partial) -> str:
+    """The first terms of a sum, written out."""
+    e = run.explain(str(Calc(node)), limit=MOST_TERMS)
+    if e.n_terms > MOST_TERMS:
+        raise AddressError(f"{node} is {e.n_terms:,} terms; a notebook writes out at most {MOST_TERMS:,}.")
+    products = (" * ".join(_factor(run, factor) for factor in term.factors) for term in e.terms)
+    return "(" + "\n    + ".join(products) + ")"
+
+
+def _factor(run: Run, factor: Factor) -> str:
+    return floats(factor.value) if factor.address is None else _of_text(run, factor.address)
+
+
+def _of_text(run: Run, at: str) -> str:
+    parsed = parse(at)
+    return expression(run, parsed.tree if isinstance(parsed, Calc) else parsed)
+
+
+def place(index: Iterable[Index]) -> str:
+    """An index as a tuple that Python reads."""
+    inside = ", ".join(f"slice({i.start}, {i.stop})" if isinstance(i, slice) else str(i) for i in index)
+    return f"({inside},)" if inside else "()"
+
+
+def _index(i: Index) -> str:
+    if isinstance(i, int):
+        return str(i)
+    return f"{'' if i.start is None else i.start}:{'' if i.stop is None else i.stop}"
+
+
+def floats(x: float) -> str:
+    """A number as Python reads it back, without a digit lost."""
+    return repr(float(x)) if math.isfinite(x) else f'float("{x}")'

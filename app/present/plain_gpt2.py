@@ -1,0 +1,183 @@
+"""GPT-2 once more, in a page of plain PyTorch that knows nothing of this project: notebooks carry it as it stands here.
+
+Sites and parameters have the names and axes that addresses use: `run.value("logits")[14, 812]` is `logits[14,812]`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+Tensors = dict[str, Tensor]
+Changes = list[tuple[str, tuple[int | slice, ...], float, bool]]  # name, place, value, whether it is added
+
+STORED = {
+    "W_E": "wte.weight", "W_pos": "wpe.weight", "ln_final.w": "ln_f.weight", "ln_final.b": "ln_f.bias",
+    "ln1.w": "ln_1.weight", "ln1.b": "ln_1.bias", "ln2.w": "ln_2.weight", "ln2.b": "ln_2.bias",
+    "mlp.W_in": "mlp.c_fc.weight", "mlp.b_in": "mlp.c_fc.bias",
+    "mlp.W_out": "mlp.c_proj.weight", "mlp.b_out": "mlp.c_proj.bias",
+    "attn.W_O": "attn.c_proj.weight", "attn.b_O": "attn.c_proj.bias",
+}  # fmt: skip
+
+
+def read(directory: str | Path, dtype: torch.dtype = torch.float64) -> tuple[dict[str, float | str], Tensors]:
+    """A checkpoint's config, and its weights under their stored names (the tied head and the masks left out)."""
+    config = json.loads((Path(directory) / "config.json").read_text("utf-8"))
+    stored = load_file(Path(directory) / "model.safetensors")
+    left_out = (".attn.bias", ".attn.masked_bias", "lm_head.weight")
+    return config, {
+        name.removeprefix("transformer."): weight.to(dtype)
+        for name, weight in stored.items()
+        if not name.endswith(left_out)
+    }
+
+
+class PlainRun:
+    """One text through the network, before and after k learning steps: its numbers by name, as NumPy arrays.
+
+    `target` is scored at the last position, or with `is_sequence` the text's own next tokens at all others.
+    `changes` are numbers set on the way. A step goes down the loss's slope: θ − η·∂loss/∂θ, or AdamW's way.
+    """
+
+    def __init__(
+        self,
+        directory: str | Path,
+        tokens: list[int],
+        target: int,
+        is_sequence: bool = False,
+        changes: Changes | None = None,
+        eta: float = 0.0,
+        is_adamw: bool = False,
+        dtype: torch.dtype = torch.float64,
+    ) -> None:
+        self.config, self.weights = read(directory, dtype)
+        self.tokens, self.target, self.is_sequence, self.changes = tokens, target, is_sequence, changes or []
+        self.eta, self.is_adamw = eta, is_adamw
+        self._runs: dict[int, tuple[Tensors, dict[str, Tensors], Tensors]] = {}
+
+    # -- the network
+
+    def forward(self, w: Tensors) -> Tensors:
+        """Every number on the way from token ids to the loss."""
+        sites: Tensors = {}
+        eps, n_tokens = float(self.config["layer_norm_epsilon"]), len(self.tokens)
+
+        def p(name: str) -> Tensor:
+            return self.changed(name, self.parameter(w, name))
+
+        def keep(name: str, value: Tensor) -> Tensor:
+            sites[name] = self.changed(name, value)
+            return sites[name]
+
+        def norm(ln: str, x: Tensor) -> Tensor:
+            mean = keep(f"{ln}.mean", x.mean(-1))
+            centred = x - mean[:, None]
+            var = keep(f"{ln}.var", (centred * centred).mean(-1))
+            scale = keep(f"{ln}.scale", (var + eps).sqrt())
+            normalized = keep(f"{ln}.normalized", centred / scale[:, None])
+            return keep(f"{ln}.out", normalized * p(f"{ln}.w") + p(f"{ln}.b"))
+
+        def attention(a: str, y: Tensor) -> Tensor:
+            for x in "QKV":
+                keep(f"{a}.{x.lower()}", torch.einsum("ti,hic->thc", y, p(f"{a}.W_{x}")) + p(f"{a}.b_{x}"))
+            qk = keep(f"{a}.qk", torch.einsum("qhc,khc->hqk", sites[f"{a}.q"], sites[f"{a}.k"]))
+            future = torch.ones(n_tokens, n_tokens, dtype=torch.bool).triu(1)
+            scores = keep(f"{a}.scores", (qk / sites[f"{a}.q"].shape[-1] ** 0.5).masked_fill(future, -torch.inf))
+            exp = keep(f"{a}.exp", (scores - scores.detach().amax(-1, keepdim=True)).exp())
+            pattern = keep(f"{a}.pattern", exp / exp.sum(-1, keepdim=True))
+            z = keep(f"{a}.z", torch.einsum("hqk,khc->qhc", pattern, sites[f"{a}.v"]))
+            result = keep(f"{a}.result", torch.einsum("qhc,hcm->qhm", z, p(f"{a}.W_O")))
+            return keep(f"{a}_out", result.sum(1) + p(f"{a}.b_O"))
+
+        def feed_forward(m: str, y: Tensor) -> Tensor:
+            pre = keep(f"{m}.pre", y @ p(f"{m}.W_in") + p(f"{m}.b_in"))
+            is_relu = self.config["activation_function"] == "relu"
+            bent = torch.relu(pre) if is_relu else torch.nn.functional.gelu(pre, approximate="tanh")
+            return keep(f"{m}_out", keep(f"{m}.post", bent) @ p(f"{m}.W_out") + p(f"{m}.b_out"))
+
+        sites["tokens"] = torch.tensor(self.tokens)
+        x = keep("embed", p("W_E")[self.tokens]) + keep("pos_embed", p("W_pos")[:n_tokens])
+        for n in range(int(self.config["n_layer"])):
+            b = f"blocks.{n}"
+            x = keep(f"{b}.resid_pre", x)
+            x = keep(f"{b}.resid_mid", x + attention(f"{b}.attn", norm(f"{b}.ln1", x)))
+            x = keep(f"{b}.resid_post", x + feed_forward(f"{b}.mlp", norm(f"{b}.ln2", x)))
+        logits = keep("logits", norm("ln_final", x) @ p("W_E").T)
+        probs, log_probs = keep("probs", logits.softmax(-1)), keep("log_probs", logits.log_softmax(-1))
+        scored_on = (torch.arange(n_tokens), torch.tensor([*self.tokens[1:], self.target]))
+        tiny = probs[scored_on] < torch.finfo(torch.float32).tiny  # there p has lost its digits
+        each = -torch.where(tiny, log_probs[scored_on], probs[scored_on].clamp_min(1e-300).log())
+        keep("loss_per_token", each)
+        keep("loss", each[:-1].mean() if self.is_sequence else each[-1])
+        return sites
+
+    def parameter(self, w: Tensors, name: str) -> Tensor:
+        """A parameter by its name here, from `w`: the stored weights, or anything of their shapes (their slopes)."""
+        if name == "W_U":
+            return w["wte.weight"].T
+        if not name.startswith("blocks."):
+            return w[STORED[name]]
+        _, n, part = name.split(".", 2)
+        heads = (int(self.config["n_head"]), -1)
+        if part[-1] not in "QKV":
+            stored = w[f"h.{n}.{STORED[part]}"]
+            return stored.unflatten(0, heads) if part == "attn.W_O" else stored
+        third, is_bias = "QKV".index(part[-1]), "b_" in part  # queries, keys and values lie side by side
+        own: Tensor = w[f"h.{n}.attn.c_attn.{'bias' if is_bias else 'weight'}"].chunk(3, -1)[third].unflatten(-1, heads)
+        return own if is_bias else own.transpose(0, 1)
+
+    def changed(self, name: str, value: Tensor) -> Tensor:
+        """A site or a parameter with what is set in it."""
+        for site, place, x, is_added in self.changes:
+            if site == name:
+                value = value.clone()
+                value[place] = value[place] + x if is_added else x
+        return value
+
+    # -- learning steps
+
+    def after(self, k: int) -> tuple[Tensors, dict[str, Tensors], Tensors]:
+        """Weights, AdamW's averages for each, and all sites after k steps; computed once."""
+        if k not in self._runs:
+            w = {name: weight.clone().requires_grad_() for name, weight in self.weights.items()}
+            stepper = self._stepper(list(w.values()))
+            for _ in range(k):
+                stepper.zero_grad()
+                self.forward(w)["loss"].backward()
+                stepper.step()
+            averages = {name: stepper.state[weight] for name, weight in w.items()}
+            self._runs[k] = w, averages, self.forward(w)
+        return self._runs[k]
+
+    def _stepper(self, w: list[Tensor]) -> torch.optim.Optimizer:
+        if not self.is_adamw:
+            return torch.optim.SGD(w, lr=self.eta)
+        return torch.optim.AdamW(w, lr=self.eta, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01)
+
+    # -- numbers
+
+    def value(self, name: str, k: int = 0) -> np.ndarray:
+        """A site or a parameter after k steps."""
+        w, _, sites = self.after(k)
+        found = sites[name] if name in sites else self.changed(name, self.parameter(w, name))
+        return found.detach().numpy()
+
+    def slope(self, name: str, k: int = 0) -> np.ndarray:
+        """∂loss/∂name after k steps, by autograd; 0 where the loss does not depend on it."""
+        w, _, sites = self.after(k)
+        inputs = {name: sites[name]} if name in sites else w
+        found = torch.autograd.grad(sites["loss"], list(inputs.values()), retain_graph=True, allow_unused=True)
+        slopes = {
+            key: torch.zeros_like(x) if g is None else g for (key, x), g in zip(inputs.items(), found, strict=True)
+        }
+        return (slopes[name] if name in sites else self.parameter(slopes, name)).numpy()
+
+    def moment(self, which: str, name: str, k: int) -> np.ndarray:
+        """AdamW's running average of the slope ("m") or of its square ("v") after k steps."""
+        stored = {"m": "exp_avg", "v": "exp_avg_sq"}[which]
+        return self.parameter({key: state[stored] for key, state in self.after(k)[1].items()}, name).numpy()
