@@ -1,0 +1,510 @@
+"""Several models within a memory budget, the page of models, and fetching one from a stand-in for the hub."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from bs4 import BeautifulSoup
+from fastapi import FastAPI
+from starlette.testclient import TestClient
+
+import app.loading
+import app.models
+from app.admin import is_loopback
+from app.main import create_app
+from app.models import Busy, ModelStore, TooLarge
+from app.settings import Settings
+from app.urls import State
+from model import LanguageModel, hub
+from model.checkpoints import WEIGHTS
+from model.errors import CheckpointError
+from tests.app.conftest import save_checkpoint
+from tests.model.models import error_of
+from tests.stand_in_hub import PIECE, StandIn, stand_in_hub
+
+HERE = {"base_url": "http://127.0.0.1:8000", "client": ("127.0.0.1", 50000)}
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three checkpoints of one shape, `a`, `b` and `c`."""
+    directory = tmp_path_factory.mktemp("models")
+    for name in "abc":
+        save_checkpoint(directory / name)
+    return directory
+
+
+@pytest.fixture
+def store(directory: Path) -> ModelStore:
+    return ModelStore(Settings(models=str(directory)))
+
+
+def room_for(store: ModelStore, n: int) -> None:
+    """Memory for so many of the three models."""
+    store.budget = n * store.entry("a").memory + 1000
+
+
+def is_mapped(path: Path) -> bool:
+    """Whether the process has this file in its memory."""
+    return str(path.resolve()) in Path("/proc/self/maps").read_text()
+
+
+def local(app: FastAPI) -> TestClient:
+    """A browser on the server's own machine."""
+    return TestClient(app, raise_server_exceptions=False, **HERE)  # type: ignore[arg-type]
+
+
+def until(true: Callable[[], object], seconds: float = 20.0) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it took too long"
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def held_up(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Loading waits for an event after a quarter of it; `begun` lists what was loaded."""
+
+    real, state = app.models.load, SimpleNamespace(go_on=threading.Event(), begun=[])
+
+    def load(source: str | Path, *, called: str, advance: Callable[[float], None]) -> LanguageModel:
+        state.begun.append(called)
+        advance(0.25)
+        assert state.go_on.wait(30)
+        return real(source, called=called, advance=advance)
+
+    monkeypatch.setattr(app.models, "load", load)
+    yield state
+    state.go_on.set()
+
+
+# -- one load
+
+
+def test_ten_first_requests_make_one_load(store: ModelStore, held_up: Any) -> None:
+    with ThreadPoolExecutor(10) as pool:
+        asked = [pool.submit(store.get, "a") for _ in range(10)]
+        until(lambda: held_up.begun)
+        time.sleep(0.05)
+        assert not any(one.done() for one in asked)
+        loading = store.loading("a")
+        assert loading is not None and loading.share == 0.25
+        held_up.go_on.set()
+        assert len({id(one.result()) for one in asked}) == 1
+    assert held_up.begun == ["a"] and store.is_loaded("a") and store.loading("a") is None
+
+
+def test_ten_first_requests_for_pages_and_numbers_make_one_load(directory: Path, held_up: Any) -> None:
+    client = TestClient(create_app(Settings(models=str(directory))))
+    with ThreadPoolExecutor(10) as pool:
+        asked = [pool.submit(client.get, "/api/v1/run", params={"model": "a", "text": f"The {n}"}) for n in range(10)]
+        until(lambda: held_up.begun)
+        held_up.go_on.set()
+        assert {one.result().status_code for one in asked} == {200}
+    assert held_up.begun == ["a"]
+
+
+def test_a_failed_load_is_told_to_all_and_tried_again(tmp_path: Path) -> None:
+    path = save_checkpoint(tmp_path / "x") / WEIGHTS
+    store = ModelStore(Settings(models=str(tmp_path)))
+    whole = path.read_bytes()
+    path.write_bytes(whole[:1000])
+    with ThreadPoolExecutor(4) as pool:
+        faults = [pool.submit(store.get, "x").exception() for _ in range(4)]
+    assert all(isinstance(fault, CheckpointError) and "safetensors" in fault.message for fault in faults)
+    path.write_bytes(whole)
+    assert store.get("x").name == "x"
+
+
+# -- the budget
+
+
+def test_the_least_recently_used_is_unloaded(store: ModelStore, directory: Path) -> None:
+    room_for(store, 2)
+    for name in "aba":
+        store.get(name)
+    assert store.nbytes == 2 * store.entry("a").memory and is_mapped(directory / "b" / WEIGHTS)
+    store.get("c")
+    assert [name for name in "abc" if store.is_loaded(name)] == ["a", "c"]
+    assert not is_mapped(directory / "b" / WEIGHTS), "its memory is not given back"
+    assert is_mapped(directory / "a" / WEIGHTS) and is_mapped(directory / "c" / WEIGHTS)
+
+
+def test_what_held_the_unloaded_model_lets_go_and_is_made_again(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app.loading, "PATIENCE", 30.0)
+    made_app = create_app(Settings(models=str(directory)))
+    client, held = TestClient(made_app), made_app.state.services
+    room_for(held.models, 1)
+    explore = "/explore?model=a&text=The+dog&at=logits[1,5]"
+    generated = "/api/v1/generate?model=a&text=The+dog&n=3"
+    before, made = client.get(explore).text, client.get(generated).json()
+    assert is_mapped(directory / "a" / WEIGHTS) and len(held.runs) == 1 and len(held.generations) == 1
+    assert client.get("/api/v1/run?model=b&text=The+dog").status_code == 200
+    assert not is_mapped(directory / "a" / WEIGHTS), "its memory is not given back"
+    assert len(held.runs) == 1 and len(held.generations) == 0
+    assert client.get(explore).text == before
+    assert client.get(generated).json() == made
+
+
+def test_a_model_in_use_is_not_unloaded(store: ModelStore) -> None:
+    room_for(store, 1)
+    with ThreadPoolExecutor(1) as pool:
+        with store.in_use("a"):
+            store.get("a")
+            waiting = pool.submit(store.get, "b")
+            time.sleep(0.1)
+            assert not waiting.done() and store.is_loaded("a")
+            with store.in_use("a"):
+                pass
+            time.sleep(0.05)
+            assert not waiting.done(), "two used it, and one still does"
+        assert waiting.result(timeout=10).name == "b" and not store.is_loaded("a")
+
+
+def test_where_no_memory_is_given_back_the_reader_is_told_to_come_again(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app.models, "ROOM", 0.1)
+    made = create_app(Settings(models=str(directory)))
+    held = made.state.services
+    room_for(held.models, 1)
+    with held.models.in_use("a"):
+        held.models.get("a")
+        error_of(Busy, held.models.get, "b")
+        answer = TestClient(made).get("/api/v1/run?model=b&text=The")
+        assert answer.status_code == 503 and int(answer.headers["Retry-After"]) > 0
+        assert "memory for models" in answer.json()["error"]["message"]
+        assert TestClient(made).get("/explore?model=b&text=The").status_code == 503
+        assert TestClient(made).get("/api/v1/run?model=a&text=The").status_code == 200, "the one in use goes on"
+    assert TestClient(made).get("/api/v1/run?model=b&text=The").status_code == 200
+
+
+def test_a_model_being_used_by_a_run_is_in_use(directory: Path) -> None:
+    held = create_app(Settings(models=str(directory))).state.services
+
+    def look(run: Any) -> int:
+        return int(held.models._in_use["a"])
+
+    assert held.runs.use_here(State(model="a", text="The"), look) == 1
+    assert held.models._in_use["a"] == 0
+
+
+def test_two_that_fit_only_one_after_the_other_both_load(store: ModelStore) -> None:
+    room_for(store, 1)
+    with ThreadPoolExecutor(6) as pool:
+        assert [model.name for model in pool.map(store.get, "abcabc")] == list("abcabc")
+    assert store.nbytes <= store.budget
+
+
+def test_a_model_larger_than_the_budget_is_refused_by_name_of_the_setting(directory: Path) -> None:
+    made = create_app(Settings(models=str(directory)))
+    made.state.services.models.budget = 1000
+    error = error_of(TooLarge, made.state.services.models.get, "a")
+    assert "1 kB" in error.message and "EVERYNUMBER_MODEL_MEMORY_MB" in error.hint
+    client = TestClient(made)
+    answer = client.get("/api/v1/run?model=a&text=The")
+    assert answer.status_code == 400 and answer.json()["error"]["code"] == "model_too_large"
+    card = BeautifulSoup(client.get("/models").text, "lxml").select_one("#model-a")
+    assert card is not None and "too large for this server" in card.text and not card.select("a")
+
+
+def test_the_budget_follows_the_setting_or_the_machine() -> None:
+    assert ModelStore(Settings(model_memory_mb=7)).budget == 7 * 2**20
+    assert 2**27 < ModelStore(Settings()).budget < 2**45
+
+
+# -- while it loads
+
+
+def test_a_page_shows_the_loading_and_the_api_waits(
+    directory: Path, held_up: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app.loading, "PATIENCE", 0.05)
+    client = TestClient(create_app(Settings(models=str(directory))))
+    url = "/explore?model=a&text=The+dog"
+    with ThreadPoolExecutor(2) as pool:
+        numbers = pool.submit(client.get, "/api/v1/run", params={"model": "a", "text": "The dog"})
+        part = pool.submit(client.get, url, headers={"HX-Request": "true", "HX-Target": "why"})
+        until(lambda: held_up.begun)
+        waiting = client.get(url)
+        assert waiting.status_code == 202 and int(waiting.headers["Retry-After"]) > 0
+        assert waiting.headers["Cache-Control"] == "no-store"
+        page = BeautifulSoup(waiting.text, "lxml")
+        assert page.h1 is not None and page.h1.text == "Loading a"
+        bar = page.select_one("progress")
+        assert bar is not None and bar["value"] == "25"
+        assert page.select_one("noscript meta[http-equiv=refresh]") is not None
+        asks = page.select_one("#loading")
+        assert asks is not None and asks["data-hx-get"] == "/models/a/loading"
+        progress = client.get("/models/a/loading", headers={"HX-Request": "true"})
+        assert "HX-Refresh" not in progress.headers and 'value="25"' in progress.text
+        assert not numbers.done() and not part.done()
+        held_up.go_on.set()
+        assert numbers.result().status_code == 200 and part.result().status_code == 200
+    assert client.get("/models/a/loading", headers={"HX-Request": "true"}).headers["HX-Refresh"] == "true"
+    assert client.get(url).status_code == 200
+    assert held_up.begun == ["a"]
+
+
+def test_a_page_of_another_model_does_not_wait(directory: Path, held_up: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app.loading, "PATIENCE", 0.05)
+    made = create_app(Settings(models=str(directory), run_threads=1))
+    held_up.go_on.set()
+    client = TestClient(made)
+    assert client.get("/explore?model=toy&text=the+cat").status_code == 200
+    held_up.go_on.clear()
+    assert client.get("/explore?model=a&text=The").status_code == 202
+    with ThreadPoolExecutor(3) as pool:  # more than there are threads for runs
+        waiting = [pool.submit(client.get, "/api/v1/run", params={"model": "a", "text": f"{n}"}) for n in range(3)]
+        time.sleep(0.1)
+        assert client.get("/api/v1/run?model=toy&text=the").status_code == 200
+        held_up.go_on.set()
+        assert all(one.result().status_code == 200 for one in waiting)
+
+
+def test_a_model_that_cannot_be_loaded_is_an_error_page(tmp_path: Path) -> None:
+    save_checkpoint(tmp_path / "x")
+    client = TestClient(create_app(Settings(models=str(tmp_path))), raise_server_exceptions=False)
+    (tmp_path / "x" / WEIGHTS).write_bytes(b"half")
+    answer = client.get("/explore?model=x&text=The")
+    assert answer.status_code == 500 and "model.safetensors" in answer.text
+    assert client.get("/explore?text=The").status_code == 200
+
+
+# -- finding them
+
+
+def test_the_menu_says_what_each_takes_and_which_are_loaded(directory: Path) -> None:
+    made = create_app(Settings(models=str(directory)))
+    client = TestClient(made)
+    made.state.services.models.get("b")
+    page = BeautifulSoup(client.get("/explore?text=The").text, "lxml")
+    lines = {str(link.text.split()[0]): link.text for link in page.select("#models li a")}
+    entry = made.state.services.models.entry("a")
+    assert f"{entry.n_parameters:,} weights, {hub.megabytes(entry.memory)}" in lines["a"]
+    assert lines["b"].endswith("loaded") and not lines["a"].endswith("loaded")
+
+
+def test_a_directory_named_gpt2_is_gpt2(tmp_path: Path) -> None:
+    save_checkpoint(tmp_path / "gpt2")
+    store = ModelStore(Settings(model="gpt2", models=str(tmp_path)))
+    assert store.default == "gpt2" and store.entry("").directory == tmp_path / "gpt2"
+    assert "gpt2" not in [one.name for one in store.offers] and "gpt2-xl" in [one.name for one in store.offers]
+
+
+# -- fetching
+
+
+@pytest.fixture
+def offered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[StandIn]:
+    with stand_in_hub(monkeypatch, tmp_path, save_checkpoint(tmp_path / "offered")) as state:
+        yield state
+
+
+def card_of(client: TestClient) -> BeautifulSoup:
+    card = BeautifulSoup(client.get("/models").text, "lxml").select_one("#model-gpt2")
+    assert card is not None
+    return BeautifulSoup(str(card), "lxml")
+
+
+def test_gpt2_is_fetched_from_the_menu_and_then_shown(offered: StandIn) -> None:
+    made = create_app(Settings())
+    client, downloads = local(made), made.state.services.models.downloads
+    offered.holds_at = 4 * PIECE
+    menu = BeautifulSoup(client.get("/explore?text=The").text, "lxml").select_one("#models form")
+    assert menu is not None and menu.text.strip() == f"Get GPT-2 ({hub.megabytes(offered.published.size)})"
+    missing = client.get("/explore?model=gpt2&text=The")
+    assert missing.status_code == 404 and "not on this server yet" in missing.text
+
+    begun = client.post(str(menu["action"]), follow_redirects=False)
+    assert begun.status_code == 303 and begun.headers["Location"] == "/models#model-gpt2"
+    until(lambda: downloads.find("gpt2").done >= 4 * PIECE)
+    assert client.post(str(menu["action"])).status_code == 200  # asked for twice: the same download
+    card = card_of(client)
+    share = downloads.find("gpt2").share
+    bar = card.select_one("progress")
+    assert bar is not None and abs(int(str(bar["value"])) - 100 * share) <= 1 and 0 < share < 1
+    assert "noscript" in client.get("/models").text and card.select_one("form[action$='/stop']")
+    assert "fetched" in BeautifulSoup(client.get("/explore?text=The").text, "lxml").select_one("#models").text  # type: ignore[union-attr]
+    progress = client.get("/models/gpt2", headers={"HX-Request": "true"})
+    assert "HX-Retarget" not in progress.headers and "<progress" in progress.text
+    assert client.get("/explore?text=The+cat").status_code == 200, "the embedded model goes on serving"
+
+    offered.may_go_on.set()
+    until(lambda: downloads.find("gpt2").is_over)
+    assert downloads.find("gpt2").stage == "done"
+    assert client.get("/models/gpt2", headers={"HX-Request": "true"}).headers["HX-Retarget"] == "#model-gpt2"
+    link = card_of(client).select_one(".links a")
+    assert link is not None and client.get(str(link["href"])).status_code == 200
+    assert client.get("/explore?model=gpt2&text=The+dog").status_code == 200
+    assert len([asked for asked in offered.asked if asked[:2] == ("GET", WEIGHTS)]) == 1
+    assert ModelStore(Settings(model="gpt2")).entry("").name == "gpt2", "another server finds it in the cache"
+
+
+def test_a_failed_download_is_told_and_can_be_tried_again(offered: StandIn) -> None:
+    made = create_app(Settings())
+    client, downloads = local(made), made.state.services.models.downloads
+    right = (offered.directory / WEIGHTS).read_bytes()
+    offered.content[WEIGHTS] = b"\0" * len(right)
+    client.post("/models/gpt2/get")
+    until(lambda: downloads.find("gpt2").is_over)
+    card = card_of(client)
+    fault, button = card.select_one(".fault"), card.select_one("form button")
+    assert fault is not None and "checksum is wrong" in fault.text
+    assert button is not None and button.text == "Try again"
+    assert client.get("/explore?text=The").status_code == 200 and "gpt2" not in made.state.services.models
+    del offered.content[WEIGHTS]
+    client.post("/models/gpt2/get")
+    until(lambda: downloads.find("gpt2").is_over)
+    assert "gpt2" in made.state.services.models
+
+
+def test_a_download_can_be_stopped_and_goes_on_where_it_was(offered: StandIn) -> None:
+    made = create_app(Settings())
+    client, downloads = local(made), made.state.services.models.downloads
+    offered.holds_at = 4 * PIECE
+    client.post("/models/gpt2/get")
+    until(lambda: downloads.find("gpt2").done >= 4 * PIECE)
+    assert client.post("/models/gpt2/stop", follow_redirects=False).status_code == 303
+    offered.may_go_on.set()
+    until(lambda: downloads.find("gpt2").is_over)
+    assert downloads.find("gpt2").stage == "cancelled"
+    card = card_of(client)
+    assert "What has come is kept" in card.text and card.select_one("form button").text == "Go on"  # type: ignore[union-attr]
+    offered.holds_at = None
+    offered.asked.clear()
+    client.post("/models/gpt2/get")
+    until(lambda: downloads.find("gpt2").is_over)
+    assert downloads.find("gpt2").stage == "done" and offered.weights_asked()[0] >= 4 * PIECE
+
+
+def test_a_restarted_server_knows_what_an_earlier_one_left(offered: StandIn) -> None:
+    offered.break_after, offered.breaks = 4 * PIECE, 1000
+    error_of(hub.DownloadError, hub.fetch, offered.published)
+    card = card_of(local(create_app(Settings())))
+    assert "from an earlier try" in card.text and card.select_one("form button").text == "Go on"  # type: ignore[union-attr]
+
+
+# -- who may
+
+
+def test_only_this_machine_or_the_token_may_fetch(offered: StandIn) -> None:
+    made = create_app(Settings.model_validate({"admin_token": "open sesame"}))
+    here = local(made)
+    far = TestClient(made, base_url="http://example.org", client=("203.0.113.7", 40000))
+    spoofed = TestClient(made, base_url="http://rebound.example", client=("127.0.0.1", 40000))
+    refused = [
+        far.post("/models/gpt2/get"),
+        far.post("/models/gpt2/get", data={"token": "open"}),
+        far.post("/models/gpt2/get", data={"token": ""}),
+        spoofed.post("/models/gpt2/get"),
+        here.post("/models/gpt2/get", headers={"X-Forwarded-For": "203.0.113.7"}),
+        here.post("/models/gpt2/get", headers={"Origin": "http://evil.example"}),
+        here.post("/models/gpt2/get", headers={"Origin": "null"}),
+        here.post("/models/gpt2/get", headers={"Sec-Fetch-Site": "cross-site"}),
+        far.post("/models/gpt2/stop"),
+    ]
+    assert [answer.status_code for answer in refused] == [403] * len(refused)
+    assert "not this server’s token" in refused[1].text and "Only the host" in refused[0].text
+    assert made.state.services.models.downloads.find("gpt2") is None and offered.asked == []
+    assert card_of(far).select_one("input[name=token]") and not card_of(here).select_one("input[name=token]")
+    with_token = far.post("/models/gpt2/get", data={"token": "open sesame"}, follow_redirects=False)
+    assert with_token.status_code == 303
+    until(lambda: made.state.services.models.downloads.find("gpt2").is_over)
+
+
+@pytest.mark.parametrize("settings", [{"downloads": "off", "admin_token": "t"}, {"downloads": "off"}])
+def test_downloads_can_be_switched_off(offered: StandIn, settings: dict[str, str]) -> None:
+    made = create_app(Settings.model_validate(settings))
+    client = local(made)
+    assert client.post("/models/gpt2/get", data={"token": "t"}).status_code == 403
+    page = client.get("/models").text
+    assert "model-gpt2" not in page and "Get GPT-2" not in client.get("/explore?text=The").text
+    missing = client.get("/api/v1/run?model=gpt2&text=The")
+    assert missing.status_code == 404 and missing.json()["error"]["code"] == "unknown_model"
+    assert offered.asked == []
+
+
+def test_downloads_for_the_token_only(offered: StandIn) -> None:
+    client = local(create_app(Settings.model_validate({"downloads": "admin", "admin_token": "t"})))
+    assert client.post("/models/gpt2/get").status_code == 403
+    assert client.post("/models/gpt2/get", data={"token": "t"}, follow_redirects=False).status_code == 303
+
+
+def test_without_a_token_nobody_else_is_shown_a_button(offered: StandIn) -> None:
+    far = TestClient(create_app(Settings()), base_url="http://example.org", client=("203.0.113.7", 1))
+    card = card_of(far)
+    assert not card.select("form") and "Only the host" in card.text
+
+
+def test_behind_proxies_nobody_counts_as_local(offered: StandIn) -> None:
+    client = local(create_app(Settings(trusted_hops=1)))
+    assert client.post("/models/gpt2/get", headers={"X-Forwarded-For": "127.0.0.1"}).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("host", "is_here"),
+    [("127.0.0.1", True), ("::1", True), ("localhost", True), ("127.8.9.1", True), ("10.0.0.1", False), ("", False),
+     ("127.0.0.1.example.org", False)],
+)  # fmt: skip
+def test_loopback(host: str, is_here: bool) -> None:
+    assert is_loopback(host) is is_here
+
+
+@pytest.mark.parametrize("name", ["gpt2-xl", "nope", "..%2F..%2Fetc", "%00", "a" * 300])
+def test_no_other_name_is_fetched(offered: StandIn, name: str) -> None:
+    client = local(create_app(Settings()))
+    assert client.post(f"/models/{name}/get").status_code == 404
+    assert offered.asked == []
+
+
+# -- as the default model
+
+
+def test_the_default_model_is_fetched_at_the_start(offered: StandIn) -> None:
+    made = create_app(Settings(model="gpt2"))
+    assert made.state.services.models.default == "gpt2"
+    assert TestClient(made).get("/api/v1/run?text=The").json()["model"] == "gpt2"
+
+
+def test_without_its_default_model_the_server_shows_the_embedded_one(
+    offered: StandIn, caplog: pytest.LogCaptureFixture
+) -> None:
+    offered.status = 503
+    with caplog.at_level(logging.ERROR):
+        made = create_app(Settings(model="gpt2"))
+    assert "The hub refused GPT-2: 503" in caplog.text and "“embedded” is shown" in caplog.text
+    assert TestClient(made).get("/api/v1/run?text=The").json()["model"] == "embedded"
+    assert "Get GPT-2" in local(made).get("/models").text
+
+
+def test_switched_off_the_default_model_is_not_fetched(offered: StandIn, caplog: pytest.LogCaptureFixture) -> None:
+    store = ModelStore(Settings(model="gpt2", downloads="off"))
+    assert store.default == "embedded" and "EVERYNUMBER_DOWNLOADS is off" in caplog.text and offered.asked == []
+
+
+def test_a_cached_default_model_needs_no_network(offered: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    hub.fetch(offered.published)
+    offered.asked.clear()
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    assert ModelStore(Settings(model="gpt2", downloads="off")).default == "gpt2" and offered.asked == []
+
+
+def test_a_half_checkpoint_in_the_cache_is_offered_again(offered: StandIn) -> None:
+    directory = hub.fetch(offered.published)
+    target = (directory / WEIGHTS).resolve()
+    shutil.copy(target, target.with_suffix(".whole"))
+    target.write_bytes(target.read_bytes()[:5000])
+    store = ModelStore(Settings())
+    assert "gpt2" not in store and [one.name for one in store.offers] == ["gpt2"]
