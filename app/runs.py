@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from typing import NamedTuple, TypeVar
 
+from app.limits import spend
 from app.models import Busy as Busy
 from app.models import ModelStore
 from app.settings import Settings
@@ -41,12 +42,14 @@ class Key(NamedTuple):
 class RunStore:
     """Runs by what made them, the least recently used ones dropped once all together exceed the memory budget.
 
-    A run grows while it is read (sites are derived on demand), so it is weighed again after each use.
+    A run grows while it is read (sites are derived on demand), so it is weighed again after each use. Before a run is
+    dropped, long ones give up what they can compute again.
     """
 
     def __init__(self, models: ModelStore, settings: Settings) -> None:
         self.models = models
         self._budget = settings.run_memory_mb * 2**20
+        self._whole = settings.long_run_mb * 2**20
         self._queue = settings.run_queue
         self._pool = ThreadPoolExecutor(settings.run_threads, thread_name_prefix="run")
         self._lock = threading.Lock()
@@ -100,9 +103,20 @@ class RunStore:
                 return self._flights[key]
             if len(self._flights) >= self._queue:
                 raise Busy("Many runs are waiting already.")
+            spend()
             flight = self._flights[key] = self._pool.submit(self._compute, key)
         flight.add_done_callback(lambda done: self._landed(key, done))
         return flight
+
+    @property
+    def n_waiting(self) -> int:
+        """How many runs are being computed or wait for it."""
+        return len(self._flights)
+
+    def close(self) -> None:
+        """Begin nothing more; what waits is given up."""
+        for pool in (self._pool, self._readers):
+            pool.shutdown(wait=False, cancel_futures=True)
 
     @property
     def nbytes(self) -> int:
@@ -115,7 +129,7 @@ class RunStore:
 
     def _compute(self, key: Key) -> Run:
         if not key.changes:
-            return self.models.get(key.model).run(key.text, key.target or None, bos=key.bos)
+            return self.models.get(key.model).run(key.text, key.target or None, bos=key.bos, whole=self._whole)
         base = self._kept.get(key._replace(changes=())) or self._compute(key._replace(changes=()))
         try:
             return base.changed(key.changes)
@@ -125,7 +139,7 @@ class RunStore:
 
     def _view(self, key: Key, run: Run, asked: Way) -> Run:
         """The run with steps taken in the way asked for; kept with it, so that no step is taken twice."""
-        if asked == USUAL or run.patches:
+        if asked == USUAL or run.patches or run.is_long:  # these take no steps
             return run
         with self._lock:
             views = self._views.setdefault(key, OrderedDict())
@@ -157,10 +171,20 @@ class RunStore:
             self._kept[key] = run
             self._sizes[key] = size
             self._kept.move_to_end(key)
-            if size > self._budget:
+            self._shed()
+            if self._sizes[key] > self._budget:
                 self._drop(key)
             while sum(self._sizes.values()) > self._budget:
                 self._drop(next(iter(self._kept)))
+
+    def _shed(self) -> None:
+        """What can be computed again goes first, that of the longest unused run before the others'."""
+        for key, run in self._kept.items():
+            over = sum(self._sizes.values()) - self._budget
+            if over > 0 and run.is_long:
+                before = run.nbytes
+                run.shed(over)
+                self._sizes[key] -= before - run.nbytes
 
     def _forget(self, model: str) -> None:
         """Drop all runs of a model that was unloaded: they would hold its weights."""

@@ -35,6 +35,12 @@ class Settings(BaseSettings):
     )
     admin_token: SecretStr = Field(SecretStr(""), description="The word that lets others fetch models; empty: none.")
     run_memory_mb: int = Field(512, ge=1, description="Memory for runs kept in the cache, in MiB.")
+    long_run_mb: int = Field(
+        200,
+        ge=0,
+        description="A run whose captured numbers would take more than this, in MiB, keeps its residual stream alone; "
+        "the inside of a block is computed again when it is looked at. GPT-2 small reaches 200 at 165 tokens.",
+    )
     run_threads: int = Field(2, ge=1, le=64, description="How many runs are computed at the same time.")
     threads: int = Field(0, ge=0, le=256, description="PyTorch's threads; 0: one for a small default model, else all.")
     run_queue: int = Field(64, ge=1, description="How many different runs may wait; one more is told to come back.")

@@ -1,67 +1,78 @@
-"""The network run one block at a time, so that no more than one block's inside is in memory.
+"""The network run one part at a time, so that no more than one block's inside is in memory.
 
 The same modules as in a whole pass, called in the same order on the same shapes: the numbers are the same bits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor, nn
-from torch.func import functional_call
+from torch import Tensor
 
+from model.gpt2 import Block, Trail
 from model.patch import Patch
 
 if TYPE_CHECKING:
     from model.language_model import LanguageModel
 
-Captured = dict[str, Tensor]
+Sites = dict[str, Tensor]
+Values = Callable[[str], Tensor]
 
 
 class Blockwise:
-    """The parts of one pass over `tokens` with what `patches` set. Each part gives its hook points' outputs by site.
+    """The parts of one pass over `tokens` with what `patches` set. Each gives its captured sites, by name.
 
-    Tensors have a batch axis in front, as in `model.capture`. Where grad is enabled, a part's tape begins at what
-    enters it.
+    Tensors have the axes of `model.graph`, without the batch axis. The parts of the way back take the slope along what
+    a part puts out, and read captured values by site name.
     """
 
     def __init__(self, model: LanguageModel, tokens: Sequence[int], patches: Sequence[Patch]) -> None:
-        self._net, self._capture = model.net, model.capture
-        self._tokens, self._patches = torch.tensor([list(tokens)]), patches
-        self.changed_weights = self._capture.changed_weights(patches)
+        self.changed_weights = model.capture.changed_weights(patches)
+        self._capture = model.capture.on(self.changed_weights)
+        self._net, self._patches = self._capture.net, patches
+        self._tokens = torch.tensor(tokens, device=self._net.W_E.device)
 
-    def enter(self) -> Captured:
-        """From the tokens to the stream that enters block 0: the sum of what is given."""
-        positions = self._weight("W_pos")[: self._tokens.shape[1]]
-        with self._capture.recording(self._patches) as captured:
-            self._net.embed(self._weight("W_E")[self._tokens])
-            self._net.pos_embed(positions.expand(1, -1, -1))
-        return captured
+    def enter(self) -> Sites:
+        """From the tokens to their embeddings: the stream that enters block 0 is the sum of what is given."""
+        net = self._net
+        return self._sites(lambda: net.embed(net.W_E[self._tokens][None]),
+                           lambda: net.pos_embed(net.W_pos[: len(self._tokens)][None]))  # fmt: skip
 
-    def block(self, n: int, stream: Tensor) -> Captured:
+    def block(self, n: int, stream: Tensor) -> Sites:
         """Through block `n`, from the stream that enters it (before a change of its `resid_pre`)."""
-        return self._through(f"blocks.{n}", stream)
+        return self._sites(lambda: self._net.blocks[n](stream[None]))
 
-    def leave(self, stream: Tensor) -> Captured:
-        """Through the final norm, from the stream that leaves the last block."""
-        return self._through("ln_final", stream)
+    def leave(self, stream: Tensor) -> Sites:
+        """From the stream that leaves the last block through the final norm to the logits."""
+        return self._sites(lambda: self._net.unembed(self._net.ln_final(stream[None])))
 
-    def unembed(self, out: Tensor) -> Captured:
-        """From the final norm's output to the logits."""
-        with self._capture.recording(self._patches) as captured:
-            self._net.logits(out @ self._weight("W_E").T)
-        return captured
+    def _sites(self, *calls: Callable[[], Tensor]) -> Sites:
+        with torch.no_grad(), self._capture.recording(self._patches) as captured:
+            for call in calls:
+                call()
+        return {site: output[0] for site, output in captured.items()}
 
-    def _through(self, part: str, stream: Tensor) -> Captured:
-        module: nn.Module = self._net.get_submodule(part)
-        own = {
-            name.removeprefix(f"{part}."): w for name, w in self.changed_weights.items() if name.startswith(f"{part}.")
-        }
-        with self._capture.recording(self._patches) as captured:
-            functional_call(module, own, (stream,))
-        return captured
+    # -- the way back
 
-    def _weight(self, name: str) -> Tensor:
-        return self.changed_weights.get(name, self._net.get_parameter(name))
+    def unembed_back(self, logits: Tensor) -> Tensor:
+        """Along the final norm's output, position by position."""
+        return logits @ self._net.W_E
+
+    def leave_back(self, out: Tensor, values: Values) -> Sites:
+        """Back through the final norm: slopes of its sites, and of the stream that leaves the last block."""
+        slopes: Sites = {}
+        last = f"blocks.{len(self._net.blocks) - 1}.resid_post"
+        with torch.no_grad():
+            slopes[last] = self._net.ln_final.back(values(last), out, Trail(values, slopes, "ln_final."))
+        return slopes
+
+    def block_back(self, n: int, out: Tensor, values: Values) -> Sites:
+        """Back through block `n`: slopes of its captured sites, but for `qk`."""
+        slopes: Sites = {}
+        block = self._net.blocks[n]
+        assert isinstance(block, Block)
+        with torch.no_grad():
+            block.back(out, Trail(values, slopes, f"blocks.{n}."))
+        return slopes

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from model.address import Address, Index
 from model.backward import on_demand, slopes_at_the_end
-from model.blockwise import Blockwise, Captured
+from model.blockwise import Blockwise, Sites
 from model.capture import views
 from model.errors import ReaderError
 from model.patch import Patch
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from model.learn import Learning
 
 AT_ONCE = 128  # positions whose slopes along the vocabulary are computed at once
+EMBEDDINGS = ("embed", "pos_embed")
 VOCABULARY = ("logits", "probs", "log_probs")
 FLOAT = 4  # bytes
 UNKNOWN = "not looked for yet"
@@ -61,25 +62,23 @@ class LongRun(Run):
         self._parts = Blockwise(model, tokens, patches)
         self._scratch = Scratch(room(model, len(tokens)))
         self._fault: str | None = UNKNOWN
-        self._entering: list[Tensor] = []  # the stream as it comes to each block, and at the end
+        self._entering: list[Tensor] = []  # the stream as it comes to each block, before its resid_pre is changed
         super().__init__(
             model, text, tokens, self._pass(model), bos=bos, target=target, is_sequence=is_sequence, patches=patches
         )
 
     @torch.no_grad()
-    def _pass(self, model: LanguageModel) -> Captured:
+    def _pass(self, model: LanguageModel) -> Sites:
         """One forward pass that keeps the stream, the final norm and the logits."""
-        kept = without_batch(self._parts.enter())
+        kept = self._parts.enter()
         stream = kept["embed"] + kept["pos_embed"]
         for n in range(model.config.n_layer):
             self._entering.append(stream)
-            inside = without_batch(self._parts.block(n, stream[None]))
+            inside = self._parts.block(n, stream)
             kept |= {site: inside[site] for site in at_the_edges(n)}
             stream = inside[f"blocks.{n}.resid_post"]
             del inside  # before the next block's is made
-        self._entering.append(stream)
-        kept |= without_batch(self._parts.leave(stream[None]))
-        kept |= without_batch(self._parts.unembed(kept["ln_final.out"][None]))
+        kept |= self._parts.leave(stream)
         for name, weights in self._parts.changed_weights.items():
             kept |= views(name, weights, model.config)
         return kept
@@ -106,16 +105,25 @@ class LongRun(Run):
 
     def _find(self, node: Node) -> Tensor:
         if node.block is not None and node.name in self.model.hooked:
-            self._scratch.make_room(self._size_inside(node.block))
-            inside = without_batch(self._parts.block(node.block, self._entering[node.block][None]))
-            self._scratch.put({site: inside[site] for site in inside if site not in self._tensors})
-            return inside[node.name]
+            return self._inside(node.block)[node.name]
         if node.is_parameter or len(node.axes) < 2:
             found = self._tensors[node.name] = node.op.derive(self)
             return found
         self._scratch.make_room(self._size(node.name))
         found = node.op.derive(self)
         self._scratch.put({node.name: found})
+        return found
+
+    def _inside(self, n: int) -> Sites:
+        """All captured sites of block `n`."""
+        sites = [site for site in self.model.hooked if site.startswith(f"blocks.{n}.")]
+        held = {site: self._tensors.get(site, self._scratch.get(site)) for site in sites}
+        found = {site: tensor for site, tensor in held.items() if tensor is not None}
+        if len(found) < len(sites):
+            self._scratch.drop(*sites)
+            self._scratch.make_room(self._size_inside(n))
+            found = self._parts.block(n, self._entering[n])
+            self._scratch.put({site: tensor for site, tensor in found.items() if site not in self._tensors})
         return found
 
     def value_at(self, site: str, index: tuple[Index, ...]) -> Tensor:
@@ -157,16 +165,13 @@ class LongRun(Run):
             return whole[index] if whole is not None else self._slopes_along(name, rows)[inside_rows(index)]
 
     def _find_slope(self, node: Node) -> Tensor:
-        name = node.name
+        name, is_captured = node.name, node.name in self.model.hooked and node.short != "qk"
         if name in VOCABULARY:
             return self._hold_slope(name, lambda: self._slopes_along(name, range(self.n_pos)))
-        if node.block is None and name in self.model.hooked | {"loss", "loss_per_token"}:
-            if not self._slopes:
-                self._begin_back()
-            if name not in self._slopes:  # what the stream begins with
-                self._go_back_to(0)
+        if node.block is None and (is_captured or len(node.axes) < 2):
+            self._go_back_to(0 if name in EMBEDDINGS else self.model.config.n_layer)
             return self._slopes[name]
-        if node.block is not None and name in self.model.hooked:
+        if node.block is not None and is_captured:
             self._go_back_to(node.block + 1)
             return self._slopes[name] if name in self._slopes else self._back_through(node.block)[name]
         return self._hold_slope(name, lambda: self._slope_on_demand(node))
@@ -195,51 +200,31 @@ class LongRun(Run):
 
     def _begin_back(self) -> None:
         """From the loss to the stream that leaves the last block."""
-        final = torch.zeros_like(self.tensor("ln_final.out"))
-        each = final.new_zeros(self.n_pos)
+        out = torch.zeros_like(self.tensor("ln_final.out"))
+        each = out.new_zeros(self.n_pos)
         for some in pieces(self.scored):
             ends = slopes_at_the_end(self, some)
-            final[some.start : some.stop] = ends["logits"] @ self.tensor("W_E")
+            out[some.start : some.stop] = self._parts.unembed_back(ends["logits"])
             each[some.start : some.stop] = ends["loss_per_token"]
-        with torch.enable_grad():
-            stream = self._entering[-1].detach()[None].requires_grad_()
-            taped = self._parts.leave(stream)
-            leaving, *found = torch.autograd.grad(taped["ln_final.out"], [stream, *taped.values()], final[None])
-        slopes = {site: slope[0] for site, slope in zip(taped, found, strict=True)}
-        last = self.model.config.n_layer - 1
-        self._slopes |= slopes | {
-            "loss": final.new_ones(()),
-            "loss_per_token": each,
-            f"blocks.{last}.resid_post": leaving[0],
-        }
+        self._slopes |= self._parts.leave_back(out, self.tensor)
+        self._slopes |= {"loss_per_token": each, "loss": out.new_ones(())}
 
     def _go_back_to(self, n: int) -> None:
-        """Until the slope of the stream that enters block `n` (the last: that leaves the blocks) is known."""
+        """Until the slope of the stream that enters block `n` is known (of a block too many: that leaves the last)."""
         if not self._slopes:
             self._begin_back()
         for block in reversed(range(n, self.model.config.n_layer)):
             if f"blocks.{block}.resid_pre" not in self._slopes:
                 self._back_through(block)
 
-    def _back_through(self, n: int) -> dict[str, Tensor]:
-        """Slopes of all sites of block `n`, the slope of the stream that leaves it being known."""
-        size = self._size_inside(n)
-        inside = [site for site in self.model.hooked if site.startswith(f"blocks.{n}.")]
-        self._scratch.drop(*inside)  # the tape holds them anew
-        self._scratch.make_room(2 * size)
-        with torch.enable_grad():
-            taped = self._parts.block(n, self._entering[n].detach()[None])
-            end = taped[f"blocks.{n}.resid_post"]
-            upstream = self._slopes[f"blocks.{n}.resid_post"][None]
-            found = torch.autograd.grad(end, list(taped.values()), upstream)
-        slopes = {site: slope[0] for site, slope in zip(taped, found, strict=True)}
+    def _back_through(self, n: int) -> Sites:
+        """Slopes of the captured sites of block `n` (but `qk`), that of the stream that leaves it being known."""
+        self._scratch.make_room(self._size_inside(n))
+        inside = self._inside(n)  # held here: what room is made for may be among them
+        slopes = self._parts.block_back(n, self._slopes[f"blocks.{n}.resid_post"], inside.__getitem__)
         enters = slopes[f"blocks.{n}.resid_pre"]
-        self._slopes[f"blocks.{n}.resid_pre"] = enters
-        before = ("embed", "pos_embed") if n == 0 else (f"blocks.{n - 1}.resid_post",)
-        self._slopes |= dict.fromkeys(before, enters)
-        values = {site: t.detach() for site, t in without_batch(taped).items() if site not in self._tensors}
-        del taped, end
-        self._scratch.put(values)
+        before = EMBEDDINGS if n == 0 else (f"blocks.{n - 1}.resid_post",)
+        self._slopes |= dict.fromkeys((f"blocks.{n}.resid_pre", *before), enters)
         self._scratch.put({f"{site}.grad": slope for site, slope in slopes.items() if site not in self._slopes})
         return slopes
 
@@ -277,10 +262,6 @@ class LongRun(Run):
             sites = (n.name for n in self.model.graph.sites if n.name in self.model.hooked and n.short != "scores")
             self._fault = next((site for site in sites if not bool(torch.isfinite(self.tensor(site)).all())), None)
         return self._fault
-
-
-def without_batch(captured: Captured) -> Captured:
-    return {site: output[0] for site, output in captured.items()}
 
 
 def at_the_edges(n: int) -> tuple[str, str]:

@@ -87,7 +87,7 @@ def listed(run: Run) -> list[tuple[int, float]]:
     top = run.top(GUESSES)
     if run.is_sequence or run.target in dict(top):
         return top
-    return [*top, (run.target, float(run.tensor("probs")[-1, run.target]))]
+    return [*top, (run.target, float(run.value_at("probs", (run.n_pos - 1, run.target))))]
 
 
 def token_views(run: Run, cells: Cells, marked: dict[int, str]) -> list[Token]:
