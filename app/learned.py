@@ -9,7 +9,7 @@ import numpy as np
 
 from model import Run
 from model.ops.update import Rate
-from model.slope import losses_along_slope
+from model.slope import losses_along_slope, steepness
 
 POINTS = 20  # on either side of where the weights are
 REACH = 4  # the curve goes to this many times η
@@ -84,7 +84,7 @@ def learn(run: Run, steps: int, advance: Advance = lambda done: None) -> Learned
         unit=unit,
         etas=etas,
         curve=curve,
-        steepness=sum(size**2 for size in learning.sizes[0].values()),
+        steepness=steepness(run, "sgd"),
         losses=tuple(float(after.tensor("loss")) for after in learning.runs[: steps + 1]),
         tokens=tokens,
         probabilities=tuple(tuple(float(p[v]) for v in tokens) for p in probs),

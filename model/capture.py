@@ -9,7 +9,6 @@ from functools import partial
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from model.config import Config
 from model.gpt2 import GPT2, HookPoint
@@ -23,36 +22,26 @@ class Capture:
         self.net = net
         self.sites = [site for site, module in net.named_modules() if isinstance(module, HookPoint)]
         self._own = threading.local()
-        for site in self.sites:
-            net.get_submodule(site).register_forward_hook(partial(self._keep, site))
+        for site in self.sites:  # hooks that do not hold this object: a network is freed with its last user
+            net.get_submodule(site).register_forward_hook(partial(_keep, self._own, site))
 
-    def _keep(self, site: str, _module: nn.Module, _inputs: tuple[Tensor, ...], output: Tensor) -> Tensor | None:
-        captured: dict[str, Tensor] | None = getattr(self._own, "captured", None)
-        if captured is None:
-            return None
-        for patch in self._own.patches:
-            if patch.at.site == site:
-                output = patch.applied(output[0])[None]
-        if torch.is_grad_enabled() and not output.requires_grad:
-            output.requires_grad_()  # where the tape begins: the weights need no gradient of their own
-        captured[site] = output
-        return output
+    def on(self, weights: Mapping[str, Tensor]) -> Capture:
+        """The capture of a network with these weights, under the network's names, in place of its own.
+
+        It is another network, not this one for a while: other threads may be running this one.
+        """
+        return Capture(self.net.twin(weights)) if weights else self
 
     def __call__(
-        self,
-        tokens: Sequence[int],
-        patches: Sequence[Patch] = (),
-        weights: dict[str, Tensor] | None = None,
-        *,
-        unembed: bool = True,
+        self, tokens: Sequence[int], patches: Sequence[Patch] = (), *, unembed: bool = True
     ) -> dict[str, Tensor]:
         """Every hook point's output for these tokens, batch axis in front; on autograd's tape where grad is enabled.
 
-        `weights`, under the network's names, take the place of its own. `unembed=False` leaves the logits out.
+        `unembed=False` leaves the logits out.
         """
-        with self.recording(patches) as captured:
-            given = (weights or {}) | self.changed_weights(patches)
-            functional_call(self.net, given, (torch.tensor([list(tokens)]), unembed))
+        capture = self.on(self.changed_weights(patches))
+        with capture.recording(patches) as captured:
+            capture.net(torch.tensor([list(tokens)], device=self.net.W_E.device), unembed)
         return captured
 
     @contextmanager
@@ -77,6 +66,21 @@ class Capture:
                 view[...] = patch.applied(view)
                 changed[name] = copy
         return changed
+
+
+def _keep(
+    own: threading.local, site: str, _module: nn.Module, _inputs: tuple[Tensor, ...], output: Tensor
+) -> Tensor | None:
+    captured: dict[str, Tensor] | None = getattr(own, "captured", None)
+    if captured is None:
+        return None
+    for patch in own.patches:
+        if patch.at.site == site:
+            output = patch.applied(output[0])[None]
+    if torch.is_grad_enabled() and not output.requires_grad:
+        output.requires_grad_()  # where a tape begins: the weights need no gradient of their own
+    captured[site] = output
+    return output
 
 
 def stored_under(name: str) -> str:

@@ -1,12 +1,17 @@
-"""GPT-2 in plain PyTorch, every intermediate passing through a named hook point.
+"""GPT-2 in plain PyTorch, every intermediate passing through a named hook point; and the way back, by hand.
 
 The modules are named so that a hook point's path is its site name: `blocks.0.attn.q`, `ln_final.scale`, … A hook
 on such a point sees that site of a run, with a batch axis in front of the axes that `model.graph` gives.
+
+Beside each `forward` stands its `back`: from ∂loss/∂output to ∂loss/∂input, keeping the slope of every hook point in
+between. It reads the values that a run captured, so it needs neither a tape nor a second forward pass, and it leaves
+the parameters' slopes alone: these follow from two sites each.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import torch
@@ -14,6 +19,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from model.config import Config
+
+# GELU's 2u = TWICE·(x + CUBE·x³)
+TWICE = 2 * math.sqrt(2 / math.pi)
+CUBE = 0.044715
 
 
 class HookPoint(nn.Module):
@@ -27,13 +36,63 @@ class HookPoint(nn.Module):
         def __call__(self, x: Tensor) -> Tensor: ...
 
 
+class Trail:
+    """One run's way back through a module: captured values in, slopes out, under the module's own names.
+
+    `values` finds a captured site by its full name, without the batch axis; `slopes` collects ∂loss/∂site likewise.
+    """
+
+    def __init__(self, values: Callable[[str], Tensor], slopes: dict[str, Tensor], module: str = "") -> None:
+        self.values, self.slopes, self.module = values, slopes, module
+
+    def into(self, module: str) -> Trail:
+        return Trail(self.values, self.slopes, f"{self.module}{module}.")
+
+    def __getitem__(self, site: str) -> Tensor:
+        return self.values(self.module + site)
+
+    def keep(self, site: str, slope: Tensor) -> Tensor:
+        self.slopes[self.module + site] = slope
+        return slope
+
+
 def gelu_tanh(x: Tensor) -> Tensor:
     """GELU in its tanh form, 0.5·x·(1 + tanh u) with u = √(2/π)·(x + 0.044715·x³) (Hendrycks & Gimpel 2016).
 
     Written as x·sigmoid(2u), the same function: 1 + tanh u loses all its digits in float32 for x below about −4,
     and every number here must stand up to being recomputed in float64.
     """
-    return x * torch.sigmoid(2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x))
+    return gelu_gate(x) * x
+
+
+def gelu_gate(x: Tensor) -> Tensor:
+    """sigmoid(2u): the share of x that GELU lets through."""
+    return torch.addcmul(x.new_tensor(TWICE), x, x, value=TWICE * CUBE).mul_(x).sigmoid_()
+
+
+def gelu_back(x: Tensor, post: Tensor, slope: Tensor) -> Tensor:
+    """slope · (gate + x·gate′) with x·gate′ = post·(1 − gate)·2u′ and post = x·gate."""
+    gate = gelu_gate(x)
+    turning = torch.addcmul(x.new_tensor(TWICE), x, x, value=3 * TWICE * CUBE)  # 2u′
+    turning.mul_(torch.addcmul(post, post, gate, value=-1))
+    return turning.add_(gate).mul_(slope)
+
+
+def relu_back(x: Tensor, post: Tensor, slope: Tensor) -> Tensor:
+    """slope where x > 0, else 0."""
+    return slope * (x > 0)
+
+
+# An activation's name in the config: the function, and (x, post, slope along post) to the slope along x.
+BENDS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor, Tensor, Tensor], Tensor]]] = {
+    "gelu_new": (gelu_tanh, gelu_back),
+    "relu": (F.relu, relu_back),
+}
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """x @ weight + bias for a weight stored as [in, out], in one pass."""
+    return torch.addmm(bias, x.reshape(-1, x.shape[-1]), weight).view(*x.shape[:-1], -1)
 
 
 class LayerNorm(nn.Module):
@@ -55,6 +114,18 @@ class LayerNorm(nn.Module):
         normalized = self.normalized(centred / scale[..., None])
         return self.out(torch.addcmul(self.b, normalized, self.w))
 
+    def back(self, x: Tensor, out: Tensor, at: Trail) -> Tensor:
+        """The slope along x, which reaches the loss through normalized, and through mean and var of its whole row."""
+        d = x.shape[-1]
+        over = 1 / at["scale"][:, None]
+        normalized = at.keep("normalized", at.keep("out", out) * self.w)
+        scale = at.keep("scale", -(normalized * at["normalized"]).sum(-1) * over[:, 0])
+        var = at.keep("var", scale * over[:, 0] / 2)
+        centred = x - at["mean"][:, None]
+        mean = at.keep("mean", -normalized.sum(-1) * over[:, 0] - (2 / d) * var * centred.sum(-1))
+        spread = centred.mul_((2 / d) * var[:, None]).add_(mean[:, None] / d)
+        return spread.addcmul_(normalized, over)
+
 
 class Attention(nn.Module):
     """Causal self-attention. W_QKV is [d_model, 3·d_model] as in the published checkpoints: q, k, v side by side."""
@@ -71,14 +142,41 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         batch, pos, d_model = x.shape
-        heads = (x @ self.W_QKV + self.b_QKV).view(batch, pos, 3, self.c.n_head, self.c.d_head)
+        heads = linear(x, self.W_QKV, self.b_QKV).view(batch, pos, 3, self.c.n_head, self.c.d_head)
         q, k, v = (hook(t) for hook, t in zip((self.q, self.k, self.v), heads.unbind(2), strict=True))
         qk = self.qk(torch.einsum("bqhc,bkhc->bhqk", q, k))
-        future = torch.ones(pos, pos, dtype=torch.bool, device=x.device).triu(1)
-        scores = self.scores((qk / math.sqrt(self.c.d_head)).masked_fill(future, -math.inf))
-        pattern = self.pattern(scores.softmax(-1))
+        pattern = self.pattern(self.scores(self.masked(qk)).softmax(-1))
         z = self.z(torch.einsum("bhqk,bkhc->bqhc", pattern, v))
-        return z.reshape(batch, pos, d_model) @ self.W_O + self.b_O
+        return linear(z.reshape(batch, pos, d_model), self.W_O, self.b_O)
+
+    def masked(self, qk: Tensor) -> Tensor:
+        """qk / √d_head, and −∞ where the key comes after the query."""
+        ahead = qk.new_full(qk.shape[-2:], -math.inf).triu(1)
+        if bool(torch.isfinite(qk.sum())):  # adding −∞ to finite numbers masks them, in the one pass that divides
+            return torch.add(ahead, qk, alpha=1 / math.sqrt(self.c.d_head))
+        return (qk / math.sqrt(self.c.d_head)).masked_fill(ahead < 0, -math.inf)
+
+    def back(self, out: Tensor, at: Trail) -> Tensor:
+        """The slope along what queries, keys and values are made from."""
+        pos, d_model = out.shape
+        q, k, v, z = (t.transpose(0, 1) for t in (at["q"], at["k"], at["v"], at["z"]))  # [head, pos, d_head]
+        pattern, shrink = at["pattern"], 1 / math.sqrt(self.c.d_head)
+        slopes = out.new_empty(pos, 3, self.c.n_head, self.c.d_head)
+        along_q, along_k, along_v = slopes.permute(1, 2, 0, 3)  # [head, pos, d_head], views of it
+        z = at.keep("z", (out @ self.W_O.T).view(pos, self.c.n_head, self.c.d_head)).transpose(0, 1)
+        torch.bmm(pattern.transpose(1, 2), z, out=along_v)
+        weights = at.keep("pattern", torch.bmm(z, v.transpose(1, 2)))
+        scores = at.keep("scores", softmax_back(pattern, weights))
+        torch.baddbmm(along_q, scores, k, beta=0, alpha=shrink, out=along_q)
+        torch.baddbmm(along_k, scores.transpose(1, 2), q, beta=0, alpha=shrink, out=along_k)
+        for site, slope in zip("qkv", slopes.unbind(1), strict=True):
+            at.keep(site, slope)
+        return slopes.view(pos, 3 * d_model) @ self.W_QKV.T
+
+
+def softmax_back(weights: Tensor, slope: Tensor) -> Tensor:
+    """a_k(g_k − Σ_j a_j g_j): the slope along the scores from the slope g along the weights a."""
+    return torch._softmax_backward_data(slope, weights, -1, slope.dtype)
 
 
 class MLP(nn.Module):
@@ -90,19 +188,25 @@ class MLP(nn.Module):
         self.b_in = nn.Parameter(torch.zeros(c.d_mlp))
         self.W_out = nn.Parameter(torch.empty(c.d_mlp, c.d_model))
         self.b_out = nn.Parameter(torch.zeros(c.d_model))
-        self.bend = gelu_tanh if c.act == "gelu_new" else F.relu
+        self.bend, self.bend_back = BENDS[c.act]
         self.pre, self.post = HookPoint(), HookPoint()
 
     def forward(self, x: Tensor) -> Tensor:
-        pre = self.pre(x @ self.W_in + self.b_in)
-        return self.post(self.bend(pre)) @ self.W_out + self.b_out
+        pre = self.pre(linear(x, self.W_in, self.b_in))
+        return linear(self.post(self.bend(pre)), self.W_out, self.b_out)
+
+    def back(self, out: Tensor, at: Trail) -> Tensor:
+        """The slope along what the neurons read."""
+        post = at.keep("post", out @ self.W_out.T)
+        return at.keep("pre", self.bend_back(at["pre"], at["post"], post)) @ self.W_in.T
 
 
 class Block(nn.Module):
-    """x + attention(norm(x)), then the same with the feed-forward network."""
+    """x + attention(norm(x)), then the same with the feed-forward network. Without `adds` there is no x +."""
 
     def __init__(self, c: Config) -> None:
         super().__init__()
+        self.adds = c.adds
         self.ln1, self.attn = LayerNorm(c.d_model, c.eps), Attention(c)
         self.ln2, self.mlp = LayerNorm(c.d_model, c.eps), MLP(c)
         self.resid_pre, self.attn_out, self.resid_mid = HookPoint(), HookPoint(), HookPoint()
@@ -110,8 +214,24 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.resid_pre(x)
-        x = self.resid_mid(x + self.attn_out(self.attn(self.ln1(x))))
-        return self.resid_post(x + self.mlp_out(self.mlp(self.ln2(x))))
+        x = self.resid_mid(self.joined(x, self.attn_out(self.attn(self.ln1(x)))))
+        return self.resid_post(self.joined(x, self.mlp_out(self.mlp(self.ln2(x)))))
+
+    def joined(self, x: Tensor, update: Tensor) -> Tensor:
+        """The stream after an update."""
+        return x + update if self.adds else update
+
+    def back(self, out: Tensor, at: Trail) -> Tensor:
+        """The slope along the stream before: it comes straight on past both branches, if they add, and through each."""
+        at.keep("resid_post", out)
+        read = self.mlp.back(at.keep("mlp_out", out), at.into("mlp"))
+        mid = at.keep("resid_mid", self.joined_back(self.ln2.back(at["resid_mid"], read, at.into("ln2")), out))
+        read = self.attn.back(at.keep("attn_out", mid), at.into("attn"))
+        return at.keep("resid_pre", self.joined_back(self.ln1.back(at["resid_pre"], read, at.into("ln1")), mid))
+
+    def joined_back(self, through: Tensor, past: Tensor) -> Tensor:
+        """The slope along the stream: what came through a branch, and what came straight on past it."""
+        return through.add_(past) if self.adds else through
 
 
 class GPT2(nn.Module):
@@ -133,7 +253,31 @@ class GPT2(nn.Module):
         for block in self.blocks:
             x = block(x)
         out: Tensor = self.ln_final(x)
-        return self.logits(out @ self.W_E.T) if unembed else out
+        return self.unembed(out) if unembed else out
+
+    def unembed(self, out: Tensor) -> Tensor:
+        """From the final norm's output to the logits."""
+        return self.logits(out @ self.W_E.T)
+
+    def back(self, out: Tensor, at: Trail) -> Tensor:
+        """From the slope along the final norm's output down to the embeddings, for one text's captured sites."""
+        last = len(self.blocks) - 1
+        x = self.ln_final.back(at[f"blocks.{last}.resid_post"], out, at.into("ln_final"))
+        for n in range(last, -1, -1):
+            x = self.blocks[n].back(x, at.into(f"blocks.{n}"))  # type: ignore[operator]
+        return at.keep("pos_embed", at.keep("embed", x))
+
+    def twin(self, weights: Mapping[str, Tensor] | None = None, config: Config | None = None) -> GPT2:
+        """A second network on the same weights, not copied, but for those given under this network's names.
+
+        `config` may differ in what changes no weight's shape.
+
+        Hooks on it meet no run that another thread is making, and other weights in it change no such run.
+        """
+        with torch.device("meta"):
+            other = GPT2(config or self.config)
+        other.load_state_dict(self.state_dict() | dict(weights or {}), assign=True)
+        return other.requires_grad_(False).eval()
 
     def init_weights(self, generator: torch.Generator) -> None:
         """GPT-2's start: N(0, 0.02), and what writes into the residual stream scaled by 1/√(2·n_layer)."""

@@ -8,16 +8,18 @@ they are done.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from model.address import Address, Index, map_addresses, parse
-from model.backward import on_demand, slopes_of, tape_loss
-from model.capture import all_views
+from model.backward import on_demand, site_gradients
+from model.capture import Capture, parameter_views
+from model.config import Config
 from model.errors import ReaderError
+from model.gpt2 import GPT2
 from model.ops.update import Rate, Stepper
 from model.run import MOST_STEPS, Run
 
@@ -41,7 +43,6 @@ class Learning:
             raise RateError(f"η is {rate.eta:g}, but must be a number from 0 up.", "As in eta=0.01.")
         self.start, self.rate = run, rate
         self.runs: list[Run] = [run]
-        self.sizes: list[dict[str, float]] = []
         self._lock = threading.RLock()
 
     def take(self, k: int, on_step: OnStep | None = None, *, with_slopes: bool = False) -> None:
@@ -53,48 +54,44 @@ class Learning:
             raise RateError(f"{k} steps; the limit is {MOST_STEPS}.", "As in .step(10).")
         with self._lock:
             if k >= len(self.runs) or (with_slopes and not self.runs[k].has_slopes):
-                self.runs, self.sizes = self._walk(k, on_step, with_slopes)
+                self.runs = self._walk(k, on_step, with_slopes)
 
-    def _walk(self, k: int, on_step: OnStep | None, with_slopes: bool) -> tuple[list[Run], list[dict[str, float]]]:
-        scratch, stepper = scratch_weights(self.start.model), Stepper(self.rate)
-        weights = all_views(scratch, self.start.model.config)
+    @torch.no_grad()
+    def _walk(self, k: int, on_step: OnStep | None, with_slopes: bool) -> list[Run]:
+        model = self.start.model
+        scratch = scratch_capture(model)
+        stepper, weights = Stepper(self.rate), parameter_views(scratch.net)
         runs: list[Run] = []
-        sizes: list[dict[str, float]] = []
         for j in range(k + 1):
             if on_step is not None:
                 on_step(j)
-            last = j == k
-            with torch.set_grad_enabled(not last or with_slopes):
-                taped = tape_loss(self.start, scratch)
-            captured = {site: taped[site][0].detach() for site in self.start.model.capture.sites}
-            captured["pos_embed"] = captured["pos_embed"].clone()  # a view of W_pos, which the next step changes
-            run = self.start if j == 0 else StepRun(self, j, captured)
-            if not last or with_slopes:
-                run.keep_slopes(slopes_of(taped))
-            del taped
+            run = self.runs[j] if j < len(self.runs) else StepRun(self, j, scratch)
             runs.append(run)
-            if not last:
-                lengths = self._step(run, weights, stepper)
-                sizes += [lengths] if j == 0 else []
-        return runs, sizes
+            if (j < k or with_slopes) and not run.has_slopes:
+                run.keep_slopes(site_gradients(run, scratch.net))
+            if j < k:
+                self._step(run, scratch.net, weights, stepper)
+        return runs
 
-    def _step(self, run: Run, weights: dict[str, Tensor], stepper: Stepper) -> dict[str, float]:
-        """Move every weight against its slope, one parameter at a time. Returns the first step's slopes' lengths.
+    def _step(self, run: Run, net: GPT2, weights: dict[str, Tensor], stepper: Stepper) -> None:
+        """Move every weight against its slope.
+
+        SGD moves a matrix without ever making its slope (see `descend`); AdamW needs slopes, one parameter at a time.
 
         Slopes along biases and norms are kept: AdamW divides by a slope's own size, and b_K's is rounding alone
         (moving all keys alike changes no softmax), so in another order of adding it would be another step.
         """
-        sizes = {}
+        by_outer = self.rate.optimizer == "sgd"
+        if by_outer:
+            descend(run, net, self.rate.eta)
         stepper.taken += 1
         for name, weight in weights.items():
-            whole = tuple(slice(None, None) for _ in weight.shape)
-            slope = on_demand(run, name, whole)
-            if name.rsplit(".", 1)[-1].startswith("b") or slope.ndim == 1:
-                run.keep_slopes({name: slope})
-            stepper.move(name, weight, slope)
-            if stepper.taken == 1:  # another pass over all slopes: not for every step
-                sizes[name] = float(slope.norm())
-        return sizes
+            is_vector = name.rsplit(".", 1)[-1].startswith("b") or weight.ndim == 1
+            if is_vector or not by_outer:
+                slope = on_demand(run, name, tuple(slice(None, None) for _ in weight.shape))
+                if is_vector:
+                    run.keep_slopes({name: slope})
+                stepper.move(name, weight, slope)
 
     # -- weights after steps
 
@@ -121,9 +118,11 @@ class Learning:
 class StepRun(Run):
     """The run on the weights after `step` steps: captured sites of its own, weights computed when asked for."""
 
-    def __init__(self, learning: Learning, step: int, captured: dict[str, Tensor]) -> None:
+    def __init__(self, learning: Learning, step: int, scratch: Capture) -> None:
         start = learning.start
         self.learning_from, self.step = learning, step
+        captured = {site: output[0] for site, output in scratch(start.tokens).items()}
+        captured["pos_embed"] = captured["pos_embed"].clone()  # a view of W_pos, which the next step changes
         super().__init__(
             start.model,
             start.text,
@@ -133,6 +132,12 @@ class StepRun(Run):
             target=start.target,
             is_sequence=start.is_sequence,
         )
+
+    def gradient(self, site: str) -> Tensor:
+        if not self.has_slopes:
+            self.learning_from.take(self.step, with_slopes=True)
+            self.keep_slopes(self.learning_from.runs[self.step]._slopes)
+        return super().gradient(site)
 
     def stored(self, name: str) -> Tensor:
         return self.learning_from.parameter(name, self.step, tuple(slice(None, None) for _ in self.shape(name)))
@@ -144,9 +149,35 @@ class StepRun(Run):
         return self.learning_from.parameter(name, self.step, index)
 
 
-def scratch_weights(model: LanguageModel) -> dict[str, Tensor]:
-    """A copy of the network's weights under its own names, to be changed."""
-    return {name: p.detach().clone() for name, p in model.net.named_parameters()}
+def scratch_capture(model: LanguageModel) -> Capture:
+    """A network of its own on a copy of the model's weights, to be changed."""
+    return model.capture.on({name: p.detach().clone() for name, p in model.net.named_parameters()})
+
+
+def descend(run: Run, net: GPT2, eta: float) -> None:
+    """θ ← θ − η·∂L/∂θ for every matrix of `net`, which made the run.
+
+    A matrix's slope is inputᵀ·∂L/∂output: multiplied and added in one go, it is never held itself.
+    """
+    stored = dict(net.named_parameters())
+    for name, read, made in products(net.config):
+        slope = torch.cat([run.gradient(site).flatten(1) for site in made], 1)
+        stored[name].addmm_(run.tensor(read).flatten(1).T, slope, alpha=-eta)
+    scored = slice(run.scored.start, run.scored.stop)
+    net.W_E.addmm_(run.gradient("logits")[scored].T, run.tensor("ln_final.out")[scored], alpha=-eta)
+    net.W_E.index_add_(0, run.token_tensor, run.gradient("embed"), alpha=-eta)
+    net.W_pos[: run.n_pos].sub_(run.gradient("pos_embed"), alpha=eta)
+
+
+def products(c: Config) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Each block's matrices: the stored name, the site that it multiplies, and the sites that this makes."""
+    for n in range(c.n_layer):
+        block = f"blocks.{n}"
+        attn, mlp = f"{block}.attn", f"{block}.mlp"
+        yield f"{attn}.W_QKV", f"{block}.ln1.out", (f"{attn}.q", f"{attn}.k", f"{attn}.v")
+        yield f"{attn}.W_O", f"{attn}.z", (f"{block}.attn_out",)
+        yield f"{mlp}.W_in", f"{block}.ln2.out", (f"{mlp}.pre",)
+        yield f"{mlp}.W_out", f"{mlp}.post", (f"{block}.mlp_out",)
 
 
 def after_steps(address: str, k: int) -> str:

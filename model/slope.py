@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from model.backward import tape_loss
-from model.capture import all_views, parameter_views
-from model.learn import Learning, scratch_weights
+from model.backward import loss_on
+from model.capture import parameter_views
+from model.learn import Learning, scratch_capture
 from model.ops.update import Optimizer, Rate
 
 if TYPE_CHECKING:
@@ -21,20 +21,20 @@ FIRST_STEP = 0.25
 PUBLISHED = {"gpt2": 2e-5}
 
 
+@torch.no_grad()
 def losses_along_slope(run: Run, etas: Sequence[float], on_point: Callable[[int], None] | None = None) -> list[float]:
     """The loss at θ − η·∂L/∂θ, all weights at once, for each η (negative ones climb). One scratch copy of weights."""
     starts = parameter_views(run.model.net)
     slopes = {name: run.gradient_at(name, (slice(None, None),) * p.ndim) for name, p in starts.items()}
-    scratch = scratch_weights(run.model)
-    weights = all_views(scratch, run.model.config)
+    scratch = scratch_capture(run.model)
+    weights = parameter_views(scratch.net)
     found = []
-    with torch.no_grad():
-        for n, eta in enumerate(etas):
-            if on_point is not None:
-                on_point(n)
-            for name, p in weights.items():
-                p.copy_(starts[name]).add_(slopes[name], alpha=-eta)
-            found.append(float(tape_loss(run, scratch)["loss"]))
+    for n, eta in enumerate(etas):
+        if on_point is not None:
+            on_point(n)
+        for name, p in weights.items():
+            p.copy_(starts[name]).add_(slopes[name], alpha=-eta)
+        found.append(loss_on(scratch, run))
     return found
 
 
@@ -46,10 +46,10 @@ def suggested_rate(run: Run, optimizer: Optimizer = "sgd") -> Rate:
     """
     if optimizer == "sgd" and run.model.name in PUBLISHED:
         return Rate(PUBLISHED[run.model.name])
-    steepness, loss = _steepness(run, optimizer), float(run.tensor("loss"))
-    if not (math.isfinite(steepness) and steepness > 0 and loss > 0):
+    steep, loss = steepness(run, optimizer), float(run.tensor("loss"))
+    if not (math.isfinite(steep) and steep > 0 and loss > 0):
         return Rate(1e-3 if optimizer == "sgd" else 1e-4, optimizer)
-    eta = round_down(min(FIRST_STEP * loss / steepness, 1.0))
+    eta = round_down(min(FIRST_STEP * loss / steep, 1.0))
     for _ in range(8):
         learning = Learning(run, Rate(eta, optimizer))
         learning.take(1)
@@ -59,7 +59,8 @@ def suggested_rate(run: Run, optimizer: Optimizer = "sgd") -> Rate:
     return Rate(eta, optimizer)
 
 
-def _steepness(run: Run, optimizer: Optimizer) -> float:
+def steepness(run: Run, optimizer: Optimizer) -> float:
+    """How fast the loss falls at the start, by η: Σ slope² over all weights for SGD, Σ|slope| for AdamW."""
     weights = parameter_views(run.model.net)
     slopes = (run.gradient_at(name, (slice(None, None),) * p.ndim) for name, p in weights.items())
     return sum(float((slope.square() if optimizer == "sgd" else slope.abs()).sum()) for slope in slopes)

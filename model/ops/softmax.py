@@ -77,6 +77,9 @@ class MaskedScale(Op):
     def slope(self, source: str) -> str:
         return along("s") + r"\,\frac{1}{\sqrt{d}}"
 
+    def gradient(self, run: Run, source: str, index: tuple[Index, ...]) -> Tensor:
+        return run.gradient(self.out)[index].double() / math.sqrt(run.model.config.d_head)  # 0 where masked
+
     def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:
         return [at] if at[2] <= at[1] else []
 

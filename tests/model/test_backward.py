@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from model.address import Address, parse
-from model.capture import parameter_views
+from model.capture import Capture, parameter_views
 from model.checkpoints import hf_names
 from model.errors import AddressError
 from model.gpt2 import GPT2
@@ -200,3 +200,26 @@ def test_values_and_slopes_take_memory_that_is_counted(name: str) -> None:
     before = run.nbytes
     run.gradient("embed")
     assert run.nbytes > 1.8 * before
+
+
+@pytest.mark.parametrize(("name", "target"), [*product(NAMES, TARGETS)])
+def test_slopes_of_all_sites_equal_autograds(name: str, target: str | None) -> None:
+    """The way back by hand against a tape of the whole network in float64."""
+    run = run_of(name, target)
+    net = GPT2(run.model.config).double()
+    net.load_state_dict({k: v.double() for k, v in run.model.net.state_dict().items()})
+    capture = Capture(net)
+    with capture.recording() as taped:
+        log_p = net(torch.tensor([run.tokens]))[0].log_softmax(-1)
+    loss = torch.stack([-log_p[t, run.next_token(t)] for t in run.scored]).mean()
+    for site, expected in zip(taped, torch.autograd.grad(loss, list(taped.values())), strict=True):
+        largest = float(expected.abs().max())
+        if site.endswith((".mean", ".var", ".scale")):  # sums over a row in which most may cancel
+            normalized = run[f"{site.rpartition('.')[0]}.normalized.grad"]
+            largest = max(largest, float(np.abs(normalized).sum(-1).max()))
+        assert np.abs(run[f"{site}.grad"] - expected[0].numpy()).max() <= 1e-4 * largest + 1e-12, site
+
+
+def test_a_run_with_numbers_set_is_refused() -> None:
+    with pytest.raises(ValueError, match="set"):
+        run_of("toy").changed(["blocks.0.attn.z[0,0,0]=1"]).gradient("embed")

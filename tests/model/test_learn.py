@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import random
+import threading
 
 import numpy as np
 import pytest
@@ -238,3 +240,55 @@ def test_changes_that_cannot_be_made_are_named() -> None:
     assert "out of range" in error_of(AddressError, run.changed, ["W_E[99,0]=0"]).message
     changed = run.changed(["W_E[0,0]=0"])
     assert "were set" in error_of(AddressError, changed.explain, "W_E[0,0].grad").message
+
+
+@pytest.mark.parametrize("change", ["W_E[4,1]=2", "blocks.0.mlp.W_in[3,5]=1"])
+def test_a_run_on_changed_weights_is_seen_by_no_other_thread(change: str) -> None:
+    start = start_of("small")
+    seen: list[np.ndarray] = []
+
+    def meanwhile(_module: torch.nn.Module, _inputs: object, _output: object) -> None:
+        if not seen and threading.current_thread() is threading.main_thread():
+            other = threading.Thread(target=lambda: seen.append(start_of("small")["logits"]))
+            other.start()
+            other.join()
+
+    with torch.nn.modules.module.register_module_forward_hook(meanwhile):
+        changed = start.changed([change])
+    assert np.array_equal(seen[0], start["logits"])
+    assert not np.array_equal(changed["logits"], start["logits"])
+
+
+def test_slopes_after_steps_are_those_of_the_moved_weights() -> None:
+    """Of a run after steps, asked directly, whether or not its slopes were wanted when the steps were taken."""
+    run = start_of("small", "sequence").at_rate(Rate(0.05))
+    run.learning.take(2)
+    after = run.learning.runs[2]
+    assert not after.has_slopes
+    found = after.gradient("embed").clone()
+    assert torch.equal(found, torch.tensor(run["embed.grad(2)"]))
+    assert not torch.allclose(found, run.gradient("embed"), rtol=1e-3)
+
+
+def test_more_steps_go_on_from_those_kept() -> None:
+    run = start_of("embedded", " John").at_rate(Rate(1e-4))
+    run.learning.take(2)
+    first = run.learning.runs[:]
+    run.learning.take(4)
+    assert all(a is b for a, b in zip(first, run.learning.runs, strict=False)) and len(run.learning.runs) == 5
+    again = start_of("embedded", " John").at_rate(Rate(1e-4))
+    again.learning.take(4)
+    assert np.array_equal(run["loss.step(4)"], again["loss.step(4)"])
+
+
+def test_the_scratch_copy_is_freed_with_the_steps() -> None:
+    """By counting references, without a garbage collection: the copy is as large as the model."""
+    run = start_of("small").at_rate(Rate(1e-3))
+    gc.collect()
+    gc.disable()
+    try:
+        before = {id(m) for m in gc.get_objects() if type(m) is GPT2}
+        run.learning.take(2)
+        assert {id(m) for m in gc.get_objects() if type(m) is GPT2} <= before
+    finally:
+        gc.enable()
