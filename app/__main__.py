@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import socket
 import sys
 
-import uvicorn
 from pydantic import ValidationError
 
+from app import logs
 from app.settings import Settings
-
-LONGEST_REQUEST = 2**20  # bytes of a request's line and headers: a URL carries the whole text
-
-
-class Server(uvicorn.Server):
-    """Says where it is once it answers."""
-
-    address = ""
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        if self.started:
-            print(f"Every Number: {self.address}", flush=True)
 
 
 def main() -> int:
@@ -44,22 +30,18 @@ def main() -> int:
         return 1
 
     from app.main import create_app  # torch takes its time: a taken port is told before
+    from app.serving import serve, serve_in_many
     from model.errors import ReaderError
 
+    logs.configure(settings)
+    if settings.workers > 1:
+        return serve_in_many(settings, listener)
     try:
         app = create_app(settings)
     except ReaderError as error:
         print(error.message, error.hint, file=sys.stderr)
         return 2
-    config = uvicorn.Config(
-        app, log_level="warning", h11_max_incomplete_event_size=LONGEST_REQUEST, timeout_graceful_shutdown=3
-    )
-    server = Server(config)
-    host, port = listener.getsockname()[:2]
-    server.address = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
-    with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is the usual way to stop it
-        server.run(sockets=[listener])
-    return 0 if server.started else 3
+    return serve(app, settings, listener)
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -14,6 +14,7 @@ from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
+from app.limits import TooMany
 from app.params import RunQuery
 from app.runs import Busy
 from app.security import HEADERS
@@ -22,6 +23,8 @@ from app.urls import State, path_of
 from model.errors import CheckpointError, ReaderError, TargetError
 
 log = logging.getLogger(__name__)
+
+BUSY_SECONDS = 5
 
 UNKNOWN = {"unknown_model", "model_not_here", "unknown_site", "unknown_job"}
 
@@ -60,7 +63,10 @@ EXAMPLES = {
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that is wrong. `offers` are targets that would do, where the target is the part."""
+    """One thing that is wrong. `offers` are targets that would do, where the target is the part.
+
+    `wait` is after how many seconds the same may be asked again, where that is all it takes.
+    """
 
     status: int
     code: str
@@ -68,11 +74,14 @@ class Fault:
     hint: str = ""
     part: str = ""
     offers: tuple[str, ...] = ()
+    wait: int = 0
 
     @property
     def title(self) -> str:
+        if self.status in (429, 503):
+            return "Too much at once"
         if self.status >= 500:
-            return "Something went wrong here" if self.status == 500 else "Too much at once"
+            return "Something went wrong here"
         if self.part:
             return TITLES.get(self.part, f"“{self.part}” cannot be read")
         return "There is no such page" if self.status == 404 else "That cannot be done"
@@ -92,7 +101,11 @@ def fault_of(error: Exception) -> Fault:
     if isinstance(error, RequestValidationError):
         return _malformed(error.errors()[0])
     if isinstance(error, Busy):
-        return Fault(503, "busy", str(error) or "Many runs are waiting already.", "Try again in a few seconds.")
+        message = str(error) or "Many runs are waiting already."
+        return Fault(503, "busy", message, "Try again in a few seconds.", wait=BUSY_SECONDS)
+    if isinstance(error, TooMany):
+        hint = f"Try again in {error.seconds} second{'s' if error.seconds != 1 else ''}."
+        return Fault(429, "too_many_requests", str(error), hint, wait=error.seconds)
     if isinstance(error, HTTPException):
         methods = ", ".join(sorted((error.headers or {}).get("Allow", "GET").split(", ")))
         messages = {404: "Nothing lies at this address.", 405: f"This address only answers {methods}."}
@@ -128,15 +141,20 @@ def add_handlers(app: FastAPI) -> None:
     """All errors of all routes end here."""
 
     async def handle(request: Request, error: Exception) -> Response:
-        fault = fault_of(error)
-        headers = {"Retry-After": "5"} if fault.status == 503 else {}
-        if fault.status == 500:
-            headers |= HEADERS  # the answer to a crash does not pass through the middleware
-            log.error("%s %s: %s", request.method, path_of(request), fault.message)
-        return answer(request, fault, headers)
+        return answer_to(request, error)
 
-    for kind in (ReaderError, RequestValidationError, HTTPException, Busy, Exception):
+    for kind in (ReaderError, RequestValidationError, HTTPException, Busy, TooMany, Exception):
         app.add_exception_handler(kind, handle)
+
+
+def answer_to(request: Request, error: Exception) -> Response:
+    """What a reader is told about an error."""
+    fault = fault_of(error)
+    headers = {"Retry-After": str(fault.wait)} if fault.wait else {}
+    if fault.status == 500:
+        headers |= HEADERS  # the answer to a crash does not pass through the middleware
+        log.error("%s %s: %s", request.method, path_of(request), fault.message)
+    return answer(request, fault, headers)
 
 
 def answer(request: Request, fault: Fault, headers: dict[str, str]) -> Response:
@@ -179,6 +197,7 @@ def kept_state(held: Services, query: QueryParams) -> State:
     model = model if model in held.models else ""
     bos = query.get("bos", "1").lower() not in ("0", "false", "off", "no", "f", "n")
     text = query.get("text", held.models.entry(model).text).replace("\r\n", "\n")
+    text = text[: held.settings.max_text]
     state = State(model, text, query.get("target", ""), bos, query.get("at", ""))
     try:
         ways = RunQuery.model_validate({name: query[name] for name in ("eta", "optimizer", "steps") if name in query})

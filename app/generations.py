@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from app.limits import spend
 from app.models import ModelStore
 from app.runs import Busy
 from app.settings import Settings
@@ -115,10 +116,12 @@ class Generations:
         models.on_unload(self._forget)
 
     async def advance(self, key: Key, n: int, seconds: float) -> Generation:
-        """The generation, gone on towards `n` tokens for at most about so many seconds. Raises ReaderError, Busy."""
+        """The generation, gone on towards `n` tokens for about so many seconds. Raises ReaderError, Busy, TooMany."""
         with self._lock:
             if self._waiting >= self._queue:
                 raise Busy
+            if (known := self._kept.get(key)) is None or not known.complete(n):
+                spend()
             self._waiting += 1
         try:
             with self._models.in_use(key.model):
@@ -127,6 +130,10 @@ class Generations:
         finally:
             with self._lock:
                 self._waiting -= 1
+
+    def close(self) -> None:
+        """Begin nothing more."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _advance(self, key: Key, n: int, seconds: float) -> Generation:
         model = self._models.get(key.model)

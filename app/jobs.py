@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from app.learned import Learned, learn, work
+from app.limits import CLIENT, TooMany, spend
 from app.models import ModelStore
 from app.runs import Busy, RunStore, key_of, way
 from app.settings import Settings
@@ -28,6 +29,7 @@ log = logging.getLogger(__name__)
 
 MOST_KEPT = 500  # finished jobs, whatever their size
 TICK = 0.02  # seconds between two looks at a job that is waited for
+SOON = 5.0  # seconds after which a client may try again
 SURE = 0.4  # seconds of work after which the time left can be told
 
 Stage = Literal["waiting", "running", "done", "cancelled", "failed"]
@@ -52,6 +54,7 @@ class Job:
     result: Learned | None = None
     error: ReaderError | None = None
     is_called_off: bool = field(default=False, repr=False)
+    client: str = field(default="", repr=False)  # who asked first
 
     @property
     def is_over(self) -> bool:
@@ -89,6 +92,7 @@ class JobStore:
     def __init__(self, runs: RunStore, settings: Settings) -> None:
         self._runs = runs
         self._queue = settings.job_queue
+        self._per_client = settings.jobs_per_client
         self._budget = settings.job_memory_mb * 2**20
         self._pool = ThreadPoolExecutor(settings.job_workers, thread_name_prefix="job")
         self._lock = threading.Lock()
@@ -97,6 +101,18 @@ class JobStore:
     def id(self, state: State) -> str:
         """The name of the work that a state asks for. Raises UnknownModel."""
         return job_id(self._runs.models, state)
+
+    def close(self) -> None:
+        """Call all off: those that wait at once, those that run before their next step."""
+        for id in list(self._jobs):
+            self.cancel(id)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    @property
+    def n_waiting(self) -> int:
+        """How many jobs wait."""
+        with self._lock:
+            return sum(job.stage == "waiting" for job in self._jobs.values())
 
     @property
     def n_unfinished(self) -> int:
@@ -110,7 +126,7 @@ class JobStore:
             return self._jobs.get(id)
 
     def start(self, state: State) -> Job:
-        """The job for a state: the one there is, or a new one. Raises Busy where too many wait already."""
+        """The job for a state: the one there is, or a new one. Raises Busy where too many wait already, TooMany."""
         id = self.id(state)
         with self._lock:
             job = self._jobs.get(id)
@@ -119,7 +135,12 @@ class JobStore:
                 return job
             if sum(other.stage == "waiting" for other in self._jobs.values()) >= self._queue:
                 raise Busy("Many jobs are waiting already.")
-            job = self._jobs[id] = Job(id, state, work(state.steps))
+            client = CLIENT.get()
+            own = sum(not other.is_over and other.client == client for other in self._jobs.values())
+            if client and own >= self._per_client:
+                raise TooMany(f"{own} jobs from your address wait or run already.", SOON)
+            spend()
+            job = self._jobs[id] = Job(id, state, work(state.steps), client=client)
             self._jobs.move_to_end(id)
         self._pool.submit(self._work, job)
         return job
@@ -166,7 +187,7 @@ class JobStore:
         except ReaderError as error:
             job.error = error
         except Exception:
-            log.exception("A job failed: %s", job.state.url("/learn"))
+            log.exception("Job %s failed", job.id)
         with self._lock:
             job.stage, job.ended = stage, time.monotonic()
             self._trim()

@@ -9,23 +9,26 @@ from typing import Any
 from fastapi import Depends, FastAPI
 from fastapi.openapi.utils import get_openapi
 from starlette.middleware.gzip import GZipMiddleware
-from starlette.responses import PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from app import api, api_generate, api_jobs, proxy
-from app.errors import add_handlers
+from app import api, api_generate, api_jobs, health, logs, proxy
+from app.errors import add_handlers, answer_to
 from app.generations import Generations
 from app.jobs import JobStore
+from app.limits import Limits, Rates
 from app.loading import StillLoading, model_ready, still_loading
+from app.metrics import add_metrics
 from app.models import ModelStore
 from app.pages import about, embed, explore, generate, home, learn, lessons, whatif
 from app.pages import models as model_pages
+from app.params import texts_fit
 from app.process import tune
 from app.runs import RunStore
 from app.security import SecurityHeaders
 from app.services import Services
 from app.settings import Settings
 from app.templating import HTMX, STATIC, Templates, VersionedFiles
+from app.transfer import Transfer
 from app.urls import ROOT
 
 DESCRIPTION = """
@@ -58,18 +61,26 @@ class App(FastAPI):
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
-    """The whole app. Raises a ReaderError where the settings name a model that is not there."""
-    settings = settings or Settings()
+    """The whole app. Raises a ReaderError where the settings name a model that is not there.
+
+    Without settings it takes them, and how to log, from the environment: `uvicorn --factory app.main:create_app`.
+    """
+    if settings is None:
+        settings = Settings()
+        logs.configure(settings)
     models = ModelStore(settings)
     runs = RunStore(models, settings)
     jobs = JobStore(runs, settings)
-    services = Services(settings, models, runs, jobs, Generations(models, settings), Templates())
+    services = Services(
+        settings, models, runs, jobs, Generations(models, settings), Templates()
+    )
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         tune(models.entry("").n_parameters, settings.threads)
         await services.runs.in_thread(lambda: models.get(""))
         yield
+        services.close()
 
     app = App(
         title="Every Number",
@@ -79,17 +90,22 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         docs_url=None,  # these pages would load scripts from another host
         redoc_url=None,
         lifespan=lifespan,
+        dependencies=[Depends(texts_fit)],
     )
     app.state.services = services
+    # From the inside out: each wraps those above it.
     app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=6)
-    app.add_middleware(SecurityHeaders)
+    app.add_middleware(Transfer, settings=settings, refuse=answer_to)
+    app.add_middleware(Limits, rates=Rates(settings), refuse=answer_to)
+    app.add_middleware(SecurityHeaders, frame_ancestors=settings.frame_ancestors)
+    add_metrics(app, services)
+    app.add_middleware(logs.Access, settings=settings)
     add_handlers(app)
     app.add_exception_handler(StillLoading, still_loading)
     for pages in (home, explore, lessons, generate, learn, whatif, embed):
         app.include_router(pages.router, dependencies=[Depends(model_ready)])
-    for others in (about, model_pages, api, api_generate, api_jobs):
+    for others in (about, model_pages, api, api_generate, api_jobs, health):
         app.include_router(others.router)
-    app.add_api_route("/healthz", healthy, methods=["GET", "HEAD"], include_in_schema=False)
     app.mount("/static/htmx", VersionedFiles(packages=[HTMX]), name="htmx")
     app.mount("/static", VersionedFiles(directory=STATIC), name="static")
     app.openapi = lambda: described(app)  # type: ignore[method-assign]
@@ -99,7 +115,12 @@ def create_app(settings: Settings | None = None) -> FastAPI:
 def described(app: FastAPI) -> dict[str, Any]:
     """The API in OpenAPI's words, without the 422 that FastAPI would add: a malformed parameter answers 400 here."""
     if not app.openapi_schema:
-        found = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+        found = get_openapi(
+            title=app.title,
+            version=app.version,
+            description=app.description,
+            routes=app.routes,
+        )
         for path in found["paths"].values():
             for operation in path.values():
                 operation["responses"].pop("422", None)
@@ -107,8 +128,3 @@ def described(app: FastAPI) -> dict[str, Any]:
             found["components"]["schemas"].pop(unused, None)
         app.openapi_schema = found
     return app.openapi_schema
-
-
-async def healthy() -> Response:
-    """For whoever watches over the server."""
-    return PlainTextResponse("ok\n", headers={"Cache-Control": "no-store"})

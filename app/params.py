@@ -12,6 +12,7 @@ from app.models import ModelStore
 from app.services import Services
 from app.urls import DEFAULT_STEPS, DEFAULT_TEXT, MAX_TRAIL, State
 from model.address import Calc, parse
+from model.errors import ReaderError
 from model.patch import MOST_CHANGES
 from model.run import MOST_STEPS
 
@@ -92,8 +93,29 @@ def services(request: Request) -> Services:
 Held = Annotated[Services, Depends(services)]
 
 
+class TextTooLong(ReaderError):
+    """More characters than the host lets a text have."""
+
+    code, part = "text_too_long", "text"
+
+
+def checked_text(text: str, most: int) -> str:
+    """Raises TextTooLong."""
+    if len(text) > most:
+        hint = f"At most {most:,} characters are read here; a model reads fewer tokens still."
+        raise TextTooLong(f"The text has {len(text):,} characters.", hint)
+    return text
+
+
+async def texts_fit(request: Request) -> None:
+    """For every route: a text in the query is not longer than the host allows. Raises TextTooLong."""
+    for text in request.query_params.getlist("text"):
+        checked_text(text, services(request).settings.max_text)
+
+
 def run_state(held: Services, query: RunQuery) -> State:
-    """The run alone. Raises UnknownModel."""
+    """The run alone. Raises UnknownModel, TextTooLong."""
+    checked_text(query.text or "", held.settings.max_text)  # of a body too
     return run_of(held.models, query)
 
 

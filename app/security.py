@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.urls import path_of
+
+SELF = "frame-ancestors 'self'"
 
 POLICY = "; ".join(
     (
@@ -12,11 +17,14 @@ POLICY = "; ".join(
         "style-src 'self'",
         "img-src 'self' data:",
         "connect-src 'self'",
+        "frame-src 'self'",
         "form-action 'self'",
         "base-uri 'none'",
-        "frame-ancestors 'self'",
+        SELF,
     )
 )
+
+FRAMED = "/embed/"  # other sites may frame the pages below this
 
 HEADERS = {
     "Content-Security-Policy": POLICY,
@@ -29,20 +37,23 @@ HEADERS = {
 
 
 class SecurityHeaders:
-    """Adds HEADERS to every answer that does not set its own."""
+    """Adds HEADERS to every answer that does not set its own; embeds may be framed by those who may frame them."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, frame_ancestors: str = "'self'") -> None:
         self.app = app
+        self.framed = {"Content-Security-Policy": POLICY.replace(SELF, f"frame-ancestors {frame_ancestors}")}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
 
+        headers_here = HEADERS | (self.framed if path_of(Request(scope)).startswith(FRAMED) else {})
+
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
+                for name, value in headers_here.items():
                     headers.setdefault(name, value)
             await send(message)
 

@@ -22,3 +22,9 @@ class Services:
     jobs: JobStore
     generations: Generations
     templates: Templates
+
+    def close(self) -> None:
+        """End the work: jobs and what waits are called off."""
+        self.jobs.close()
+        self.generations.close()
+        self.runs.close()
