@@ -19,7 +19,20 @@ from app.limits import Limits, Rates
 from app.loading import StillLoading, model_ready, still_loading
 from app.metrics import add_metrics
 from app.models import ModelStore
-from app.pages import about, embed, explore, generate, home, learn, lessons, whatif
+from app.pages import (
+    about,
+    card,
+    embed,
+    embed_files,
+    explore,
+    generate,
+    home,
+    learn,
+    lessons,
+    oembed,
+    share,
+    whatif,
+)
 from app.pages import models as model_pages
 from app.params import texts_fit
 from app.process import tune
@@ -71,9 +84,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     models = ModelStore(settings)
     runs = RunStore(models, settings)
     jobs = JobStore(runs, settings)
-    services = Services(
-        settings, models, runs, jobs, Generations(models, settings), Templates()
-    )
+    services = Services(settings, models, runs, jobs, Generations(models, settings), Templates())
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -102,9 +113,10 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_middleware(logs.Access, settings=settings)
     add_handlers(app)
     app.add_exception_handler(StillLoading, still_loading)
+    app.include_router(embed_files.router)  # before the embeds by name
     for pages in (home, explore, lessons, generate, learn, whatif, embed):
         app.include_router(pages.router, dependencies=[Depends(model_ready)])
-    for others in (about, model_pages, api, api_generate, api_jobs, health):
+    for others in (about, model_pages, share, card, oembed, api, api_generate, api_jobs, health):
         app.include_router(others.router)
     app.mount("/static/htmx", VersionedFiles(packages=[HTMX]), name="htmx")
     app.mount("/static", VersionedFiles(directory=STATIC), name="static")
@@ -115,12 +127,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
 def described(app: FastAPI) -> dict[str, Any]:
     """The API in OpenAPI's words, without the 422 that FastAPI would add: a malformed parameter answers 400 here."""
     if not app.openapi_schema:
-        found = get_openapi(
-            title=app.title,
-            version=app.version,
-            description=app.description,
-            routes=app.routes,
-        )
+        found = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
         for path in found["paths"].values():
             for operation in path.values():
                 operation["responses"].pop("422", None)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from app.cards import CardStore
 from app.generations import Generations
 from app.jobs import JobStore
 from app.models import ModelStore
@@ -22,6 +23,7 @@ class Services:
     jobs: JobStore
     generations: Generations
     templates: Templates
+    cards: CardStore = field(default_factory=CardStore)
 
     def close(self) -> None:
         """End the work: jobs and what waits are called off."""

@@ -16,7 +16,7 @@ from starlette.types import Scope
 
 from app.present import numbers, tokens
 from app.present.menu import menu, offer
-from app.urls import rooted
+from app.urls import rooted, share_url
 
 ROOT = Path(__file__).resolve().parent.parent
 STATIC = ROOT / "static"
@@ -52,6 +52,7 @@ class Templates:
             numbers=numbers,
             tokens=tokens,
             rooted=rooted,
+            share_url=share_url,
             asset=asset,
             menu=menu,
             offer=offer,

@@ -20,7 +20,7 @@ LONG_QUERY = 400
 
 SAFE = "[],:()*/~"
 
-EXPLORE = "/explore"
+EXPLORE, SHARE = "/explore", "/share"
 
 Pairs = tuple[tuple[str, str], ...]  # parameters of a URL
 
@@ -199,6 +199,11 @@ class State:
         at = [("at", self.at)] if self.at and what != "run" else []
         query = urlencode([*self.run_query, *at, *extra.items()], safe=SAFE, quote_via=quote)
         return f"{rooted(f'/api/v1/{what}')}?{query}"
+
+
+def share_url(path: str) -> str:
+    """The page that helps to share a rooted path of this site."""
+    return f"{rooted(SHARE)}?{urlencode({'url': path}, safe=SAFE, quote_via=quote)}"
 
 
 def written(x: float) -> str:

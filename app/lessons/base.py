@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from app.live.base import Scene
+from app.urls import DEFAULT_TEXT, State
 
 
 @dataclass(frozen=True)
@@ -38,3 +39,7 @@ class Lesson:
     @property
     def path(self) -> str:
         return f"/lessons/{self.name}"
+
+    def aimed(self, state: State, *, asked: bool) -> State:
+        """The lesson's own target where the reader has asked for no text and no target."""
+        return state if asked or state.text != DEFAULT_TEXT else replace(state, target=self.target)

@@ -205,11 +205,6 @@ class Here:
         run = {name: changes.pop(name) for name in ("text", "target", "model", "bos") if name in changes}
         return [*replace(self.state, **run).run_query, *self.settings.query(**changes), *self.state.look]
 
-    @property
-    def hides(self) -> tuple[str, ...]:
-        """Names of the settings whose controls an embed leaves out."""
-        return tuple(dict(self.state.look).get("hide", "").split(","))
-
     def url(self, **changes: Any) -> str:
         """The part alone, with some settings changed. Not escaped: templates do that."""
         query = urlencode(self.pairs(**changes), safe=SAFE, quote_via=quote)

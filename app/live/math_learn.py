@@ -9,12 +9,12 @@ from markupsafe import Markup
 
 from app.jobs import Job
 from app.live import base
-from app.live.base import EXPLORE, Here, Part, Scene
+from app.live.base import Here, Part, Scene
 from app.present import numbers
 from app.present.learn_charts import along_slope
 from app.present.learning import LearnView, learn_view
 from app.size import is_large
-from app.urls import State, rooted
+from app.urls import State
 from model.errors import SettingError
 
 PATIENCE = 2.0  # seconds
@@ -90,12 +90,11 @@ def begun(scene: Scene, *, go: bool) -> Job | None:
 
 
 def owned(scene: Scene, learnt: LearnView) -> LearnView:
-    """The same view with its numbers opening where this part's own numbers do."""
+    """The same view with its buttons belonging to this part's own form."""
 
     def own(x: object) -> object:
         if isinstance(x, Markup):
-            own_path = str(x).replace(f'href="{rooted(EXPLORE)}?', f'href="{rooted(scene.num.path)}?')
-            return Markup(own_path.replace('form="go"', f'form="{scene.num.form}"'))
+            return Markup(str(x).replace('form="go"', f'form="{scene.num.form}"'))
         if isinstance(x, tuple):
             return tuple(own(one) for one in x)
         if hasattr(x, "__dataclass_fields__"):

@@ -6,8 +6,8 @@ all links and forms within it carry on. Each answers HTMX with the part of the p
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Any
 from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Request
@@ -19,82 +19,53 @@ from app.live.show import part_html, settings_of
 from app.live.table import PARTS
 from app.pages.explore import HEADERS, requested_zone, selected, untaken
 from app.params import Held, PageState
-from app.present import look
 from app.present.look import Look, look_of
 from app.present.sentence import heading, sentence_view
+from app.present.share import HIDES, What, can_hide, of_number, of_part, part_run
 from app.present.values import values_view
 from app.present.why import why_view
-from app.security import POLICY
 from app.services import Services
-from app.urls import EXPLORE, State, rooted
+from app.urls import EXPLORE, State, absolute, rooted
 from model import Run
 
 router = APIRouter(include_in_schema=False)
 
-# Other sites may frame these pages, and only these.
-FRAMED = {"Content-Security-Policy": POLICY.replace("frame-ancestors 'self'", "frame-ancestors *")}
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A page of numbers: its name in the URL, what it is called, and what can be left out of it."""
-
-    name: str
-    title: str
-    hides: Mapping[str, str]
-
-    @property
-    def path(self) -> str:
-        return f"/embed/{self.name}"
-
-
-WHY = Kind("why", "Why this number", look.TEXT | look.WHY)
-VALUES = Kind("values", "Numbers of a run", look.TEXT | look.WHY | look.VALUES)
-NUMBERS = {kind.name: kind for kind in (WHY, VALUES)}
-
-
-def can_hide(part: Part) -> tuple[str, ...]:
-    """What can be left out of a live part: each of its controls, and kinds of things that it shows."""
-    return (*part.settings.model_fields, *look.RUN_FIELDS, *look.PART, *look.WHY)
-
-
-@router.api_route(look.PATH, methods=["GET", "HEAD"])
-async def stylesheet(request: Request) -> Response:
-    """What `accent` and `hide` mean. The same query always gives the same rules."""
-    every = {name: None for part in PARTS.values() for name in can_hide(part)}
-    asked = look_of(request.query_params, [*look.SECTIONS, *every])
-    return Response(asked.css, media_type="text/css", headers={"Cache-Control": "public, max-age=86400"})
+# Pages of numbers, and what they are called.
+NUMBERS: dict[str, What] = {"why": "why", "values": "values"}
+TITLES: dict[What, str] = {"why": "Why this number", "values": "Numbers of a run"}
 
 
 @router.api_route("/embed/{name}", methods=["GET", "HEAD"])
 async def embed(request: Request, name: str, state: PageState, held: Held) -> Response:
     """The page, or for HTMX a part of it."""
-    if kind := NUMBERS.get(name):
-        given = look_of(request.query_params, kind.hides)
-        asked = replace(state, page=kind.path, look=given.query)
+    origin = absolute(request, "")
+    if what := NUMBERS.get(name):
+        given = look_of(request.query_params, HIDES[what])
+        asked = replace(state, page=f"/embed/{what}", look=given.query)
         zone = requested_zone(request.headers)
-        html = await held.runs.use(asked, lambda run: numbers_page(held, kind, run, asked, given, zone))
-        return HTMLResponse(html, headers=HEADERS | FRAMED)
+        html = await held.runs.use(asked, lambda run: numbers_page(held, what, run, asked, given, zone, origin))
+        return HTMLResponse(html, headers=HEADERS)
     part = PARTS.get(name)
     if part is None:
         raise HTTPException(404)
     settings, given = settings_of(part, request.query_params), look_of(request.query_params, can_hide(part))
     asked, wants = part_state(request, part, state, settings, given), wanted(request)
-    html = await held.runs.use(asked, lambda run: part_page(held, part, run, asked, settings, given, wants))
-    return HTMLResponse(html, headers=HEADERS | {"Vary": f"{HEADERS['Vary']}, HX-Current-URL"} | FRAMED)
+    html = await held.runs.use(asked, lambda run: part_page(held, part, run, asked, settings, given, wants, origin))
+    return HTMLResponse(html, headers=HEADERS | {"Vary": f"{HEADERS['Vary']}, HX-Current-URL"})
 
 
 # -- numbers
 
 
-def numbers_page(held: Services, kind: Kind, run: Run, asked: State, given: Look, zone: str) -> str:
+def numbers_page(held: Services, what: What, run: Run, asked: State, given: Look, zone: str, origin: str) -> str:
     """The explanation of one number, or a window of numbers with the explanation of the one chosen."""
     state = selected(run, asked)
     shown = untaken(run, state)
-    names = {"": f"embed/{kind.name}.html", "zones": "embed/_numbers.html"}
+    names = {"": f"embed/{what}.html", "zones": "embed/_numbers.html"}
     return held.templates.render(
         names.get(zone, f"parts/_{zone}.html"),
-        kind=kind,
+        what=what,
+        heading_text=TITLES[what],
         state=state,
         run=run,
         model=run.model,
@@ -103,9 +74,11 @@ def numbers_page(held: Services, kind: Kind, run: Run, asked: State, given: Look
         fragment=bool(zone),
         sentence=sentence_view(run, shown),
         why=why_view(run, state),
-        values=values_view(run, shown) if kind is VALUES else None,
+        values=values_view(run, shown) if what == "values" else None,
         look=given,
         full=state.url(EXPLORE),
+        shared=of_number(run, state, what),
+        origin=origin,
     )
 
 
@@ -117,9 +90,7 @@ def part_state(request: Request, part: Part, state: State, settings: Settings, g
 
     Where HTMX asks, the page that it asks from tells.
     """
-    if part.run and not {"model", "text"} & set(request.query_params):
-        run = part.run
-        state = replace(state, model=run.model, text=run.text, target=run.target, bos=run.bos)
+    state = part_run(part, state, request.query_params)
     around = urlsplit(request.headers.get("HX-Current-URL", "")).path
     if wanted(request) and not around.startswith(rooted("/embed/")):
         return state
@@ -133,11 +104,11 @@ def wanted(request: Request) -> str:
 
 
 def part_page(
-    held: Services, part: Part, run: Run, asked: State, settings: Settings, given: Look, wants: str
+    held: Services, part: Part, run: Run, asked: State, settings: Settings, given: Look, wants: str, origin: str
 ) -> str:  # fmt: skip
     """The page, the part itself, or the why panel."""
     state = selected(run, asked) if asked.at else asked
-    context = {"state": state, "run": run, "model": run.model, "models": held.models}
+    context: dict[str, Any] = {"state": state, "run": run, "model": run.model, "models": held.models}
     why = why_view(run, state) if state.at and wants in ("", "why") else None
     if wants == "why" and why:
         return held.templates.render("parts/_why.html", why=why, **context)
@@ -145,6 +116,5 @@ def part_page(
     if wants:
         return html
     here = Here(part, replace(state.select(""), order="size"), settings)
-    return held.templates.render(
-        "live/embed.html", part=part, here=here, html=html, why=why, look=given, full=here.lesson_url, **context
-    )
+    context |= {"full": here.lesson_url, "shared": of_part(run, part, state, settings), "origin": origin}
+    return held.templates.render("live/embed.html", part=part, here=here, html=html, why=why, look=given, **context)

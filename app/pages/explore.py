@@ -12,12 +12,13 @@ from starlette.responses import HTMLResponse, Response
 from app.params import Held, PageState
 from app.present import steps
 from app.present.map import map_view
-from app.present.places import chosen
+from app.present.places import chosen, default_address
 from app.present.sentence import heading, sentence_view, writable
+from app.present.share import of_number
 from app.present.values import values_view
 from app.present.why import why_view
 from app.services import Services
-from app.urls import State
+from app.urls import State, absolute
 from model import Run
 from model.address import Calc, parse
 from model.errors import AddressError
@@ -35,7 +36,8 @@ HEADERS = {"Vary": "HX-Request, HX-Target, HX-History-Restore-Request", "Cache-C
 async def explore(request: Request, state: PageState, held: Held) -> Response:
     """The page, or the zone that HTMX asks for."""
     zone = requested_zone(request.headers)
-    html = await held.runs.use(state, lambda run: render(held, run, state, zone))
+    origin = absolute(request, "")
+    html = await held.runs.use(state, lambda run: render(held, run, state, zone, origin))
     return HTMLResponse(html, headers=HEADERS)
 
 
@@ -47,8 +49,8 @@ def requested_zone(headers: Headers) -> str:
     return target if target in ZONES else ""
 
 
-def render(held: Services, run: Run, asked: State, zone: str) -> str:
-    """HTML of one zone or of the page."""
+def render(held: Services, run: Run, asked: State, zone: str, origin: str = "") -> str:
+    """HTML of one zone or of the page. `origin` is this site's scheme and host."""
     state = selected(run, asked)
     shown = untaken(run, state)
     context = {
@@ -58,6 +60,8 @@ def render(held: Services, run: Run, asked: State, zone: str) -> str:
         "models": held.models,
         "title": heading(run, shown.at),
         "fragment": bool(zone),
+        "shared": of_number(run, state),
+        "origin": origin,
     }
     if zone in ("", "zones"):
         context |= {"sentence": sentence_view(run, shown), "map": map_view(run, shown)}
@@ -89,7 +93,7 @@ def selected(run: Run, state: State) -> State:
 
     The trail only says where the reader came from: what names nothing here is left out of it.
     """
-    at = checked(run, state.at) if state.at else f"probs[{run.n_pos - 1},{run.target}]"
+    at = checked(run, state.at) if state.at else default_address(run)
     trail = []
     for address in state.trail:
         with suppress(AddressError):

@@ -17,9 +17,10 @@ from app.live.show import Live
 from app.pages.explore import HEADERS, checked, target_field
 from app.params import Held, PageState
 from app.present.formulas import mathml, table
+from app.present.share import of_lesson
 from app.present.why import why_view
 from app.services import Services
-from app.urls import DEFAULT_TEXT, State
+from app.urls import State, absolute
 from model import Run
 
 router = APIRouter(include_in_schema=False)
@@ -41,17 +42,15 @@ async def lesson(request: Request, name: str, state: PageState, held: Held, all:
     if found is None:
         raise HTTPException(404)
     plain = State(state.model, state.text, state.target, state.bos, at=state.at, order=state.order, offset=state.offset)
-    state = aimed(found, plain, asked=bool({"target", "text"} & set(request.query_params)))
-    html = await held.runs.use(state, lambda run: render(held, found, run, state, everything=all))
+    state = found.aimed(plain, asked=bool({"target", "text"} & set(request.query_params)))
+    origin = absolute(request, "")
+    html = await held.runs.use(state, lambda run: render(held, found, run, state, everything=all, origin=origin))
     return HTMLResponse(html, headers=HEADERS)
 
 
-def aimed(lesson: Lesson, state: State, *, asked: bool) -> State:
-    """The lesson's own target where the reader has asked for no text and no target."""
-    return state if asked or state.text != DEFAULT_TEXT else replace(state, target=lesson.target)
-
-
-def render(held: Services, lesson: Lesson, run: Run, state: State, *, everything: bool = False) -> str:
+def render(
+    held: Services, lesson: Lesson, run: Run, state: State, *, everything: bool = False, origin: str = ""
+) -> str:  # fmt: skip
     selected = state.select(checked(run, state.at)) if state.at else state
     plain = replace(state.select(""), order="size")
     scene = Scene(held, run, plain, Numbers(run, plain))
@@ -82,6 +81,8 @@ def render(held: Services, lesson: Lesson, run: Run, state: State, *, everything
         target_field=target_field(run, state),
         wrong="",
         everything=everything,
+        shared=of_lesson(run, lesson, state),
+        origin=origin,
         before=LESSONS[around - 1] if around else None,
         after=LESSONS[around + 1] if around + 1 < len(LESSONS) else None,
     )

@@ -9,6 +9,11 @@ from model.run import Run
 ATTENTION = ("head", "query", "key")
 
 
+def default_address(run: Run) -> str:
+    """What a page shows where no address is asked for: the target's probability."""
+    return f"probs[{run.n_pos - 1},{run.target}]"
+
+
 def chosen(run: Run, at: str) -> Address:
     """The checked address a page shows: of a `calc(…)`, its first operand. Raises AddressError."""
     found = parse(at)

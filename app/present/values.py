@@ -16,7 +16,7 @@ from app.present.stages import Stage, stages
 from app.present.summary import is_too_large
 from app.present.tokens import token_html
 from app.present.window import MOST, Span, Window, window
-from app.urls import Cells, State
+from app.urls import Cells, State, share_url
 from model.address import Address
 from model.graph import Node
 from model.run import Run
@@ -73,6 +73,7 @@ class ValuesView:
     address: str
     page: str  # where its forms lead, and what they carry there
     run_query: tuple[tuple[str, str], ...]
+    share: str  # how to share the table; "" in an embed, which is shared already
     csv: str
     npy: str
 
@@ -105,6 +106,7 @@ def values_view(run: Run, state: State) -> ValuesView:
         address=str(address),
         page=state.page,
         run_query=tuple(state.page_query),
+        share="" if state.is_framed else f"{share_url(state.url())}&as=values",
         csv=downloads.api("values", format="csv"),
         npy=downloads.api("values", format="npy"),
     )

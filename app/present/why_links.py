@@ -15,7 +15,6 @@ from markupsafe import Markup
 from app.urls import SAFE, State, rooted
 from model.learn import after_steps
 
-PATH = "/explore"
 FORM = "follow"
 LONG_FRONT = 240
 
@@ -29,10 +28,10 @@ class Links:
     def __init__(self, state: State, step: int = 0) -> None:
         self.state, self.step = state, step
         onward = state.follow("").view_query
-        self.fields = [*state.run_query, *onward]
+        self.fields = [*state.page_query, *onward]
         self.as_buttons = len(urlencode(self.fields, safe=SAFE, quote_via=quote)) > LONG_FRONT
-        before, after = (urlencode(part, safe=SAFE, quote_via=quote) for part in (state.run_query, onward))
-        self._front = escape(f"{rooted(PATH)}?{before}&at=", quote=True)
+        before, after = (urlencode(part, safe=SAFE, quote_via=quote) for part in (state.page_query, onward))
+        self._front = escape(f"{rooted(state.page)}?{before}&at=", quote=True)
         self._back = escape(f"&{after}", quote=True)
 
     def to(self, at: str, shown: str | Markup, *, css: str = "num", title: str = "", current: bool = False) -> Markup:
@@ -45,7 +44,7 @@ class Links:
         hint = f' title="{escape(title, quote=True)}"' if title else ""
         inside = shown if isinstance(shown, Markup) else escape(shown)
         if at in self.state.trail:
-            href = escape(self.state.follow(at).url(PATH), quote=True)
+            href = escape(self.state.follow(at).url(), quote=True)
         elif self.as_buttons:
             hint = "" if title == at else hint  # the address stands there once already
             front = f'<button type="submit" form="{FORM}" name="at" value="{escape(at, quote=True)}"'

@@ -10,7 +10,7 @@ from markupsafe import Markup, escape
 
 from app.present import charts, numbers, steps
 from app.present.places import moved
-from app.present.why_links import PATH, Links
+from app.present.why_links import Links
 from app.present.why_numbers import exact
 from app.size import is_large
 from app.urls import State, written
@@ -69,7 +69,7 @@ def nudge_view(run: Run, state: State, address: Address, links: Links) -> NudgeV
     if state.nudge is None:
         sizes = _sizes(run, FIRST)
         cost = f"The loss is run again {2 * len(sizes)} times."
-        return NudgeView(url=replace(state, nudge=FIRST).url(PATH), cost=cost)
+        return NudgeView(url=replace(state, nudge=FIRST).url(), cost=cost)
     found = nudges(run, str(place), _sizes(run, state.nudge))
     return NudgeView(
         rows=tuple(_row(state, place, nudge) for nudge in found),
@@ -83,7 +83,7 @@ def nudge_view(run: Run, state: State, address: Address, links: Links) -> NudgeV
 
 def state_fields(state: State) -> list[tuple[str, str]]:
     """The whole state as a form's fields."""
-    return [*state.run_query, ("at", state.at), *state.view_query]
+    return [*state.page_query, ("at", state.at), *state.view_query]
 
 
 def _sizes(run: Run, own: float) -> tuple[float, ...]:
@@ -141,7 +141,7 @@ def _within(run: Run, place: Address, site: str) -> list[int]:
 def _row(state: State, place: Address, nudge: Nudge) -> Row:
     def loss(by: float, value: float) -> Markup:
         there = replace(state.change(f"{place}+={by!r}"), at="loss", trail=(), offset=0, nudge=None, row=None, col=None)
-        href, title = escape(there.url(PATH)), escape(f"the run with {place} moved by {by:g}")
+        href, title = escape(there.url()), escape(f"the run with {place} moved by {by:g}")
         return Markup('<a class="num" href="{}" title="{}">{}</a>').format(Markup(href), title, numbers.full(value, 8))
 
     return Row(

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from app.present import numbers
-from app.present.why_links import PATH
 from app.present.why_terms import PAGE
 from app.urls import State
 
@@ -27,17 +26,17 @@ def orders(state: State, e: Explanation) -> tuple[Choice, ...]:
     if e.n_terms < 3 or e.combine == "given":
         return ()
     return (
-        Choice("by size", "" if e.order == "size" else state.terms(order="size").url(PATH)),
-        Choice("by index", "" if e.order == "index" else state.terms(order="index").url(PATH)),
+        Choice("by size", "" if e.order == "size" else state.terms(order="size").url()),
+        Choice("by index", "" if e.order == "index" else state.terms(order="index").url()),
     )
 
 
 def pager(state: State, e: Explanation) -> tuple[Choice, ...]:
     found = []
     if e.offset > 0:
-        found.append(Choice("‹ previous", state.terms(offset=e.offset - PAGE).url(PATH)))
+        found.append(Choice("‹ previous", state.terms(offset=e.offset - PAGE).url()))
     if e.offset + PAGE < e.n_terms:
-        found.append(Choice("next ›", state.terms(offset=e.offset + PAGE).url(PATH)))
+        found.append(Choice("next ›", state.terms(offset=e.offset + PAGE).url()))
     return tuple(found)
 
 

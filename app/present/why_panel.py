@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from app.present.why_check import Check
 from app.present.why_ends import End, Linked
-from app.present.why_links import FORM, PATH, Links
+from app.present.why_links import FORM, Links
 from app.present.why_nudge import NudgeView
 from app.present.why_paging import Choice
 from app.present.why_pictures import Picture
@@ -72,7 +72,6 @@ class WhyView:
     whatif: str = ""
 
     form: str = FORM
-    path: str = PATH
 
 
 def hidden(links: Links) -> tuple[tuple[str, str], ...]:

@@ -121,7 +121,7 @@ def waiting(run: Run, state: State, address: Address | None) -> Waiting:
 def form(state: State, address: Address, rate: Rate | None) -> Form:
     """What the form shows now and what it keeps. `rate` is the one in use, if it is known without work."""
     learning = {"eta", "optimizer", "steps"}
-    kept = [(name, value) for name, value in state.run_query if name not in learning]
+    kept = [(name, value) for name, value in state.page_query if name not in learning]
     kept += [("at", str(steps.before(address)))]
     kept += [pair for pair in state.view_query if pair[0] not in ("offset", "nudge")]
     k = address.step or 1

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from app.present import steps
-from app.present.why_links import PATH
 from app.urls import State
 from model.address import Address
+from model.patch import NO_ADDITIONS
 
 if TYPE_CHECKING:
     from model.graph import Node
@@ -47,12 +47,12 @@ def tabs(state: State, node: Node | None, address: Address | None) -> tuple[Tab,
         "Gradient": replace(address, quantity="grad"),
         "After a step": steps.stepped(address, max(k + (node.is_parameter and here == "Gradient"), 1)),
     }
-    reason = NO_QUANTITY if node.name == "tokens" else CHANGED if state.changes else ""
+    reason = NO_QUANTITY if node.name == "tokens" else CHANGED if set(state.changes) - {NO_ADDITIONS} else ""
     return tuple(
         Tab(name)
         if name == here
         else Tab(name, "", reason)
         if reason and name != "Value"
-        else Tab(name, state.turn(str(place)).url(PATH))
+        else Tab(name, state.turn(str(place)).url())
         for name, place in places.items()
     )

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from app.present import steps, why_names
-from app.present.why_links import PATH
 from app.present.why_numbers import short
 from app.urls import State
 from model.address import Address, parse
@@ -35,7 +34,7 @@ def trail(run: Run, state: State) -> tuple[Crumb, ...]:
 
     Each step's link repeats the text: of a long text, only the last few steps are shown.
     """
-    steps = [(at, state.back(n).url(PATH)) for n, at in enumerate(state.trail)]
+    steps = [(at, state.back(n).url()) for n, at in enumerate(state.trail)]
     if sum(len(url) for _, url in steps) > LONG_TRAIL:
         steps = steps[-FEW_STEPS:]
     steps.append((state.at, ""))
