@@ -25,6 +25,7 @@ from app.pages import (
     embed,
     embed_files,
     explore,
+    export,
     generate,
     home,
     learn,
@@ -114,7 +115,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     add_handlers(app)
     app.add_exception_handler(StillLoading, still_loading)
     app.include_router(embed_files.router)  # before the embeds by name
-    for pages in (home, explore, lessons, generate, learn, whatif, embed):
+    for pages in (home, explore, lessons, generate, learn, whatif, embed, export):
         app.include_router(pages.router, dependencies=[Depends(model_ready)])
     for others in (about, model_pages, share, card, oembed, api, api_generate, api_jobs, health):
         app.include_router(others.router)

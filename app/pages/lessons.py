@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import Any
 
 from fastapi import APIRouter, Request
 from markupsafe import Markup
@@ -48,16 +49,16 @@ async def lesson(request: Request, name: str, state: PageState, held: Held, all:
     return HTMLResponse(html, headers=HEADERS)
 
 
-def render(
-    held: Services, lesson: Lesson, run: Run, state: State, *, everything: bool = False, origin: str = ""
-) -> str:  # fmt: skip
-    selected = state.select(checked(run, state.at)) if state.at else state
+def written(
+    held: Services, lesson: Lesson, run: Run, state: State, *, everything: bool = False
+) -> tuple[Markup, dict[str, Any]]:
+    """The lesson's sections, and the names that its templates see."""
     plain = replace(state.select(""), order="size")
     scene = Scene(held, run, plain, Numbers(run, plain))
     names = {
         "lesson": lesson,
         "lessons": {one.name: one for one in LESSONS},
-        "state": selected,
+        "state": state,
         "run": run,
         "model": run.model,
         "models": held.models,
@@ -70,7 +71,14 @@ def render(
         "glossary": lesson.glossary(scene),
         **lesson.extra(scene),
     }
-    article = Markup(held.templates.render("lessons/_sections.html", **names))
+    return Markup(held.templates.render("lessons/_sections.html", **names)), names
+
+
+def render(
+    held: Services, lesson: Lesson, run: Run, state: State, *, everything: bool = False, origin: str = ""
+) -> str:
+    selected = state.select(checked(run, state.at)) if state.at else state
+    article, names = written(held, lesson, run, selected, everything=everything)
     around = LESSONS.index(lesson)
     return held.templates.render(
         "lessons/base_lesson.html",

@@ -15,6 +15,7 @@ from app.present.why_number import Place, in_its_run, number_view
 from app.present.why_panel import WhyView, hidden
 from app.present.why_site import site_view
 from app.present.why_tabs import tabs, title
+from app.present.why_terms import PAGE
 from app.present.why_trail import trail
 from app.urls import State
 from model.address import Address, Calc, parse
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from model.graph import Node
 
 
-def why_view(run: Run, state: State) -> WhyView:
-    """The panel for `state.at`: a number, a whole site or part of one, or a `calc(…)`.
+def why_view(run: Run, state: State, *, limit: int = PAGE) -> WhyView:
+    """The panel for `state.at`: a number (with `limit` terms listed), a whole site or part of one, or a `calc(…)`.
 
     Raises AddressError where the address does not parse or does not exist in this run.
     """
@@ -33,13 +34,13 @@ def why_view(run: Run, state: State) -> WhyView:
     if isinstance(parsed, Calc):
         if steps.must_wait(run, state.at):
             return _waiting(run, state, links, None, None)
-        return number_view(Place(run, links), run, state, None, None, parsed)
+        return number_view(Place(run, links), run, state, None, None, parsed, limit)
     address = run.check(parsed)
     node = run.model.graph[address.site]
     if steps.must_wait(run, state.at):
         return _waiting(run, state, links, node, address)
     if address.is_single:
-        return number_view(in_its_run(run, state, node, address), run, state, node, address, None)
+        return number_view(in_its_run(run, state, node, address), run, state, node, address, None, limit)
     return site_view(run, state, links, node, address)
 
 

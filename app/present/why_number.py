@@ -21,7 +21,7 @@ from app.present.why_paging import files, orders, page, pager
 from app.present.why_panel import MOST_READERS, Figure, Step, WhyView, hidden
 from app.present.why_pictures import Picture, TokenCard, picture
 from app.present.why_tabs import tabs, title
-from app.present.why_terms import PAGE, listed, term_order, terms_table
+from app.present.why_terms import listed, term_order, terms_table
 from app.present.why_trail import trail
 from app.urls import SAFE, State
 from model.address import Address, Calc
@@ -58,12 +58,12 @@ def in_its_run(run: Run, state: State, node: Node, address: Address) -> Place:
 
 
 def number_view(
-    place: Place, run: Run, state: State, node: Node | None, address: Address | None, calc: Calc | None
+    place: Place, run: Run, state: State, node: Node | None, address: Address | None, calc: Calc | None, limit: int
 ) -> WhyView:
     there, links, own = place.run, place.links, place.own
     kind = own.kind if own else ""
     is_update = kind in ("step", "m", "v")
-    e = there.explain(str(own or calc), offset=state.offset, limit=PAGE, order="index" if is_update else state.order)
+    e = there.explain(str(own or calc), offset=state.offset, limit=limit, order="index" if is_update else state.order)
     order = term_order(e)
     op = node.op if node and own and not own.quantity else None
     shows_terms = e.combine != "given" and e.n_terms > 0
