@@ -173,6 +173,12 @@ def run_answer(run: Run) -> schemas.RunAnswer:
         ],
         target=target,
         loss=float(run.tensor("loss")),
+        cost=schemas.Cost(
+            kept="stream" if run.is_long else "whole",
+            nbytes=run.nbytes,
+            pass_seconds=run.model.seconds(run.n_pos),
+            gradient_seconds=run.seconds_back(),
+        ),
         top=[
             schemas.Prediction(id=token, text=text_of(token), probability=p, address=f"probs[{last},{token}]")
             for token, p in run.top(TOP)

@@ -85,6 +85,17 @@ class Site(Schema):
     is_parameter: bool
 
 
+class Cost(Schema):
+    """What a run takes, and what reading its slopes will take: by what passes of this process have taken."""
+
+    kept: Literal["whole", "stream"] = Field(
+        description="stream: of a long run its residual stream; a block's inside is computed again when read."
+    )
+    nbytes: int = Field(description="Bytes it holds now.")
+    pass_seconds: float = Field(description="About how long a pass over its tokens takes here.")
+    gradient_seconds: float = Field(description="About how long it takes until all slopes are known; 0: they are.")
+
+
 class RunAnswer(Schema):
     """A run at a glance."""
 
@@ -94,6 +105,7 @@ class RunAnswer(Schema):
     tokens: list[Token]
     target: Target
     loss: Number
+    cost: Cost
     top: list[Prediction]
     sites: list[Site] = Field(description="In the order they are computed.")
 

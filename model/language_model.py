@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -42,6 +44,7 @@ class LanguageModel:
         self.capture = Capture(net)
         self.hooked = frozenset(self.capture.sites)
         self._parameters = parameter_views(net)
+        self._pace = math.inf  # seconds a token, of the quickest pass so far
         self.original = self  # of a what-if on the same weights: the model as it was loaded
 
     @cached_property
@@ -62,6 +65,10 @@ class LanguageModel:
     def sites_nbytes(self, n_pos: int) -> int:
         """Bytes of all sites that one pass over so many tokens captures, float32."""
         return sum(4 * prod(self.graph.shape(site, n_pos)) for site in self.hooked)
+
+    def seconds(self, n_pos: int) -> float:
+        """About how long a pass over so many tokens takes, by the quickest of this process; 0 before the first."""
+        return 0.0 if math.isinf(self._pace) else self._pace * n_pos
 
     @property
     def n_parameters(self) -> int:
@@ -166,15 +173,19 @@ class LanguageModel:
         is_long: bool = False,
     ) -> Run:
         """One forward pass over token ids, with what patches set."""
+        started = time.perf_counter()
         if is_long:
             from model.long_run import LongRun
 
-            return LongRun(self, text, tokens, bos=bos, target=target, is_sequence=is_sequence, patches=patches)
-        with torch.no_grad():
-            captured = {site: output[0] for site, output in self.capture(tokens, patches).items()}
-            for name, weights in self.capture.changed_weights(patches).items():
-                captured |= views(name, weights, self.config)
-        return Run(self, text, tokens, captured, bos=bos, target=target, is_sequence=is_sequence, patches=patches)
+            run: Run = LongRun(self, text, tokens, bos=bos, target=target, is_sequence=is_sequence, patches=patches)
+        else:
+            with torch.no_grad():
+                captured = {site: output[0] for site, output in self.capture(tokens, patches).items()}
+                for name, weights in self.capture.changed_weights(patches).items():
+                    captured |= views(name, weights, self.config)
+            run = Run(self, text, tokens, captured, bos=bos, target=target, is_sequence=is_sequence, patches=patches)
+        self._pace = min(self._pace, (time.perf_counter() - started) / len(tokens))
+        return run
 
     def generate(self, text: str | Sequence[int], steps: int, **settings: Any) -> Iterator[Step]:
         """Continue `text` token by token, each choice laid open: `settings` are those of `model.generate.generate`."""

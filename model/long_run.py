@@ -90,6 +90,16 @@ class LongRun(Run):
     def shed(self, nbytes: int) -> None:
         self._scratch.shed(nbytes)
 
+    def seconds_back(self, block: int | None = 0) -> float:
+        """Each block on the way takes a pass through it again and about two back."""
+        first = self.model.config.n_layer if block is None else block
+        ahead = [n for n in range(first, self.model.config.n_layer) if f"blocks.{n}.resid_pre" not in self._slopes]
+        return 3 * self.seconds_inside * len(ahead)
+
+    @property
+    def seconds_inside(self) -> float:
+        return self.model.seconds(self.n_pos) / self.model.config.n_layer
+
     # -- values
 
     def tensor(self, site: str) -> Tensor:
@@ -240,13 +250,14 @@ class LongRun(Run):
     def _check_quantity(self, address: Address) -> None:
         super()._check_quantity(address)
         if address.step is not None:
-            raise self._too_long_to_learn()
+            raise self.too_long_to_learn()
 
     @property
     def learning(self) -> Learning:
-        raise self._too_long_to_learn()
+        raise self.too_long_to_learn()
 
-    def _too_long_to_learn(self) -> LongTextError:
+    def too_long_to_learn(self) -> LongTextError:
+        """Says what steps would cost."""
         each = 2 * self.model.sites_nbytes(self.n_pos)
         return LongTextError(
             f"This text of {self.n_pos:,} tokens is too long to learn from: a step would hold every number and its "

@@ -71,6 +71,15 @@ class Run:
     def n_pos(self) -> int:
         return len(self.tokens)
 
+    def seconds_back(self, block: int | None = 0) -> float:
+        """About how long it takes until slopes in a block (None: after the blocks) are known."""
+        return 0.0 if self.has_slopes else 1.5 * self.model.seconds(self.n_pos)
+
+    @property
+    def seconds_inside(self) -> float:
+        """About how long it takes to compute the inside of a block again; no time where it is kept."""
+        return 0.0
+
     @property
     def nbytes(self) -> int:
         """Bytes held by sites, their gradients and changed weights, learning steps included; not the model's own.

@@ -13,6 +13,7 @@ from app.jobs import Job
 from app.learned import work
 from app.pages.explore import HEADERS, target_field
 from app.params import Held, PageState
+from app.present.cost import in_words
 from app.present.learn_weights import chosen, weights_view
 from app.present.learning import learn_view
 from app.present.sentence import sentence_view, writable
@@ -22,6 +23,7 @@ from app.services import Services
 from app.size import is_large
 from app.urls import State
 from model import Run
+from model.long_run import LongRun
 
 router = APIRouter(include_in_schema=False)
 
@@ -70,6 +72,8 @@ def render(held: Services, run: Run, asked: State, job: Job | None, is_part: boo
     state = asked.change()
     if job and job.error:
         raise job.error
+    if isinstance(run, LongRun):
+        raise run.too_long_to_learn()
     chosen(run, state.at)  # an address that names nothing is told before any work
     context = {"state": state, "run": run, "model": run.model, "models": held.models, "job": job, "go": go}
     context["poll"] = state.url("/learn") + ("&go=1" if go else "")
@@ -117,12 +121,3 @@ def others(run: Run, state: State) -> list[tuple[Markup, str]]:
 def cost(run: Run, state: State) -> str:
     """About how long the work takes, in words."""
     return in_words(run.model.n_parameters * max(run.n_pos, 16) / WEIGHTS_A_SECOND / 16 * work(state.steps))
-
-
-def in_words(seconds: float) -> str:
-    """A rough time: a moment, about 20 seconds, about 3 minutes."""
-    if seconds < 2:
-        return "a moment"
-    if seconds < 90:
-        return f"about {max(round(seconds / 5) * 5, 2)} seconds"
-    return f"about {round(seconds / 60)} minutes"

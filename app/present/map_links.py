@@ -31,10 +31,13 @@ class MapLinks:
         config = run.model.config
         self.short_cells.as_buttons |= config.n_layer * config.n_head > MOST_LINKS
         self.weight_at = self._weight_at()
-        self.slopes = SlopeTints.of(run) if self.here.quantity == "grad" and not run.patches else None
+        has_tints = self.here.quantity == "grad" and not run.patches and not run.is_long
+        self.slopes = SlopeTints.of(run) if has_tints else None
 
     def _weight_at(self) -> tuple[int, int] | None:
         """Query and key of the reader's place, if it is one of attention: heads then show their weights there."""
+        if self.run.is_long:  # it would compute every block again for them
+            return None
         if self.node.axes == ATTENTION and not self.here.quantity and {"query", "key"} <= self.places.keys():
             return self.places["query"], self.places["key"]
         return None

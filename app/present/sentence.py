@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from app.present import numbers
+from app.present import cost, numbers
 from app.present.tokens import token_html
 from app.present.why_numbers import exact
 from app.urls import Cells, State
@@ -15,19 +15,23 @@ from model.address import Address, Calc, parse
 
 GUESSES = 5
 
+# Of a text of more tokens than the first of these, so many are shown around what is looked at, and at the end.
+MOST_TOKENS, AROUND, AT_THE_END = 96, 48, 8
+
 # Axes that are positions, and what a position on them is called beside its token.
 ROLES = {"pos": "", "query": "query", "key": "key"}
 
 
 @dataclass(frozen=True)
 class Token:
-    """One token of the sentence; `link` selects it."""
+    """One token of the sentence; `link` selects it. `gap` leads to tokens before it that are left out, if there are."""
 
     position: int
     link: Markup
     shown: Markup
     id: int
     bytes: str
+    gap: Markup = Markup("")
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,8 @@ class Sentence:
     rest: Markup
     own_url: str
     sequence_url: str
+    cost: str
+    can_learn: bool
 
 
 def sentence_view(run: Run, state: State) -> Sentence:
@@ -79,6 +85,8 @@ def sentence_view(run: Run, state: State) -> Sentence:
         rest=cells.number(closed, numbers.percent(max(rest, 0.0))),
         own_url=state.aim("").url(),
         sequence_url=state.aim("sequence").url(),
+        cost=cost.of_text(run),
+        can_learn=not run.is_long,
     )
 
 
@@ -91,9 +99,12 @@ def listed(run: Run) -> list[tuple[int, float]]:
 
 
 def token_views(run: Run, cells: Cells, marked: dict[int, str]) -> list[Token]:
+    """All tokens; of a long text those around the marked ones and the end."""
     tokenizer = run.model.tokenizer
-    found = []
-    for t, token in enumerate(run.tokens):
+    found: list[Token] = []
+    after = 0
+    for t in in_view(run.n_pos, sorted(marked)):
+        token = run.tokens[t]
         shown = token_html(tokenizer, token)
         role = f'<span class="role">{marked[t]}</span>' if marked.get(t) else ""
         link = cells.link(
@@ -103,8 +114,31 @@ def token_views(run: Run, cells: Cells, marked: dict[int, str]) -> list[Token]:
             current=t in marked,
             attributes=f' title="position {t}, token {token}"',
         )
-        found.append(Token(t, link, shown, token, tokenizer.bytes(token).hex(" ").upper()))
+        found.append(Token(t, link, shown, token, tokenizer.bytes(token).hex(" ").upper(), _gap(cells, after, t)))
+        after = t + 1
     return found
+
+
+def in_view(n: int, marked: list[int]) -> list[int]:
+    """The positions shown of a text of `n` tokens: all, or some around each marked one (none: the end) and the last."""
+    if n <= MOST_TOKENS:
+        return list(range(n))
+    each = AROUND // max(len(marked), 1)
+    shown = {0, *range(n - AT_THE_END, n)}
+    for t in marked or [n - 1]:
+        first = min(max(t - each // 2, 0), n - each)
+        shown |= set(range(first, first + each))
+    return sorted(shown)
+
+
+def _gap(cells: Cells, start: int, stop: int) -> Markup:
+    """A way to the tokens from `start` up to `stop` that are left out: to the nearest of them."""
+    if start == stop:
+        return Markup("")
+    words = f"{stop - start:,} more"
+    return cells.link(
+        f"tokens[{stop - 1}]", Markup(words), css="gap", attributes=f' title="positions {start} to {stop - 1}"'
+    )
 
 
 def guess_views(run: Run, state: State, cells: Cells, top: list[tuple[int, float]]) -> list[Guess]:

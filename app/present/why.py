@@ -52,7 +52,7 @@ def _waiting(run: Run, state: State, links: Links, node: Node | None, address: A
         whereabouts=tuple(why_names.whereabouts(run, address)) if address else (),
         sentence=Markup("These steps are not taken yet."),
         trail=trail(run, state),
-        tabs=tabs(state, node, address) if address and address.is_single else (),
+        tabs=tabs(run, state, node, address) if address and address.is_single else (),
         formula=Markup(""),
         hidden=hidden(links),
         waiting=why_steps.waiting(run, state, address),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup, escape
 
 from app.present import charts, numbers, steps
+from app.present.cost import of_passes
 from app.present.places import moved
 from app.present.why_links import Links
 from app.present.why_numbers import exact
@@ -68,7 +69,7 @@ def nudge_view(run: Run, state: State, address: Address, links: Links) -> NudgeV
         return refused
     if state.nudge is None:
         sizes = _sizes(run, FIRST)
-        cost = f"The loss is run again {2 * len(sizes)} times."
+        cost = f"The loss is run again {2 * len(sizes)} times.{of_passes(run, 2 * len(sizes))}"
         return NudgeView(url=replace(state, nudge=FIRST).url(), cost=cost)
     found = nudges(run, str(place), _sizes(run, state.nudge))
     return NudgeView(

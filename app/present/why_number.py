@@ -81,7 +81,7 @@ def number_view(
         whereabouts=tuple(why_names.whereabouts(run, address)) if address else (),
         sentence=sentence_html(there, sentence),
         trail=trail(run, state),
-        tabs=tabs(state, node, address),
+        tabs=tabs(run, state, node, address),
         formula=formulas.table(formulas.lines(e, calc.tree if calc else None)),
         hidden=hidden(links),
         value=_shown(run, address, e),
