@@ -109,15 +109,16 @@ def start_score(pattern: Tensor) -> Tensor:
 
 def duplicate_score(pattern: Tensor, tokens: Sequence[int]) -> Tensor:
     """[head] mean attention to earlier copies of a position's own token, over the positions that have one."""
-    return _mean_on(pattern, [_earlier(tokens, t) for t in range(len(tokens))])
+    return _mean_on(pattern, [earlier(tokens, t) for t in range(len(tokens))])
 
 
 def induction_score(pattern: Tensor, tokens: Sequence[int]) -> Tensor:
     """[head] mean attention to the tokens right after earlier copies, over the positions that have such a one."""
-    return _mean_on(pattern, [[k + 1 for k in _earlier(tokens, t) if k + 1 < t] for t in range(len(tokens))])
+    return _mean_on(pattern, [[k + 1 for k in earlier(tokens, t) if k + 1 < t] for t in range(len(tokens))])
 
 
-def _earlier(tokens: Sequence[int], t: int) -> list[int]:
+def earlier(tokens: Sequence[int], t: int) -> list[int]:
+    """The positions before t that hold the same token."""
     return [k for k in range(t) if tokens[k] == tokens[t]]
 
 
@@ -173,18 +174,10 @@ def repeated_tokens(config: Config, start_id: int, seed: int, length: int = 24) 
 # --- running the network ---
 
 
-def twin(net: GPT2) -> GPT2:
-    """A second network on the same weights, not copied: hooks on it meet no run that another thread is making."""
-    with torch.device("meta"):
-        other = GPT2(net.config)
-    other.load_state_dict(net.state_dict(), assign=True)
-    return other
-
-
 @torch.no_grad()
 def attention_patterns(net: GPT2, tokens: Tensor) -> Tensor:
     """[block, batch, head, query, key] of one forward pass over token ids [batch, pos]."""
-    net = twin(net)
+    net = net.twin()
     patterns: list[Tensor] = []
     for n in range(net.config.n_layer):
         point = net.get_submodule(f"blocks.{n}.attn.pattern")
@@ -205,10 +198,15 @@ def logits_without(net: GPT2, tokens: Tensor, block: int, head: int) -> Tensor:
         z[:, :, head] = z[:, :, head].mean(0)
         return z
 
-    net = twin(net)
+    net = net.twin()
     net.get_submodule(f"blocks.{block}.attn.z").register_forward_hook(replace)
     logits: Tensor = net(tokens)
     return logits
+
+
+def start_and_text(model: Loaded, text: str) -> list[int]:
+    """Token ids with the start token in front, as far as the context reaches. Raises TextError."""
+    return [model.tokenizer.start_id, *model.tokenizer.encode(text)][: model.config.n_ctx]
 
 
 def _of_one_length(cases: list[Giving]) -> list[Giving]:
@@ -220,7 +218,7 @@ def _of_one_length(cases: list[Giving]) -> list[Giving]:
 def _scores_on_sentences(model: Loaded) -> Tensor | None:
     """[previous and start, block, head] averaged over TEXTS; None where the vocabulary or context can't hold them."""
     try:
-        texts = [[model.tokenizer.start_id, *model.tokenizer.encode(t)][: model.config.n_ctx] for t in TEXTS]
+        texts = [start_and_text(model, text) for text in TEXTS]
     except TextError:
         return None
     found = []
@@ -243,7 +241,7 @@ def _scores_on_repeats(model: Loaded, n: int = 4) -> Tensor | None:
     return torch.stack(by_row).mean(0)
 
 
-def _givings_for(model: Loaded) -> list[Giving]:
+def givings_for(model: Loaded) -> list[Giving]:
     """The giver/receiver batch for this model; empty where its vocabulary or context can't hold it."""
     try:
         cases = _of_one_length(givings(model.tokenizer))
@@ -258,7 +256,7 @@ def _scores_on_givings(model: Loaded) -> Tensor | None:
     Each is the smaller of two averages, over the sentences whose first name receives and those whose second does: a
     head that always looks at the first name scores as that, not as half a receiver head.
     """
-    cases = _givings_for(model)
+    cases = givings_for(model)
     if not cases:
         return None
     patterns = attention_patterns(model.net, torch.tensor([c.ids for c in cases]))[:, :, :, -1]
@@ -300,7 +298,7 @@ def measure_heads(model: Loaded) -> list[HeadScores]:
 @torch.no_grad()
 def ablate_heads(model: Loaded, heads: Sequence[tuple[int, int]]) -> list[Ablation]:
     """For each (block, head): both names' mean probability with it and without it; [] where that can't be asked."""
-    cases = _givings_for(model)
+    cases = givings_for(model)
     if not cases:
         return []
     tokens = torch.tensor([c.ids for c in cases])

@@ -134,7 +134,7 @@ def glossary(scene: Scene) -> list[tuple[str, str, str]]:
         (r"\varepsilon", "keeps the root from being zero", "one number"),
         (r"\gamma,\ \beta", "scale and shift after normalising", f"{d}"),
         (r"h", "the last position’s final row", f"{d}"),
-        (r"W_U", "unembedding: W_E turned on its side", f"{d} × {vocabulary}"),
+        (r"W_U", "unembedding: the embedding table turned on its side", f"{d} × {vocabulary}"),
         (r"z,\ p", "logits and probabilities after the last position", vocabulary),
         (r"y", "the right answer: 1 for the target, 0 for all others", vocabulary),
         (r"T", "temperature", "one number"),

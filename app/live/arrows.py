@@ -25,13 +25,13 @@ class Settings(base.Settings):
 
 @dataclass(frozen=True)
 class View:
-    """`dot`, `la`, `lb`, `cos` are expressions; `angle` is in degrees, None where an arrow has no length."""
+    """`dot`, `la`, `lb`, `cos` are expressions, and `angle`, in degrees; "" where an arrow has no length."""
 
     dot: str
     la: str
     lb: str
     cos: str
-    angle: float | None
+    angle: str
     says: str
     a: tuple[float, float]
     b: tuple[float, float]
@@ -42,9 +42,10 @@ class View:
 def view(scene: Scene, s: Settings) -> View:
     ax, ay, bx, by = (_written(x) for x in (s.ax, s.ay, s.bx, s.by))
     dot, la, lb = f"{ax}*{bx}+{ay}*{by}", f"sqrt({ax}*{ax}+{ay}*{ay})", f"sqrt({bx}*{bx}+{by}*{by})"
-    degrees = angle(s)
+    degrees, cos = angle(s), f"({dot})/({la}*{lb})"
     return View(
-        dot=dot, la=la, lb=lb, cos=f"({dot})/({la}*{lb})", angle=degrees, says=in_words(degrees),
+        dot=dot, la=la, lb=lb, cos=cos, angle=f"acos({cos})*180/{math.pi}" if degrees is not None else "",
+        says=in_words(degrees),
         a=_place(s.ax, s.ay), b=_place(s.bx, s.by), side=SIDE,
         lines=tuple(_place(n, 0)[0] for n in range(-int(REACH), int(REACH) + 1)),
     )  # fmt: skip

@@ -21,16 +21,17 @@ class Settings(base.Settings):
 
 @dataclass(frozen=True)
 class Row:
-    """One step: tokens read so far, query-key pairs of one head with and without the cache, milliseconds of each."""
+    """One step: tokens read so far, and with and without the cache: query-key pairs of one head, as expressions, and
+    measured milliseconds. `difference` is the largest between the two ways' logits.
+    """
 
     t: int
     token: Markup
-    pairs: int
-    without: int
+    pairs: str
+    without: str
     ms: float
     ms_without: float
     difference: float
-    first: bool
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,8 @@ class View:
     """`difference` is the largest between the two ways' logits in any step, `scale` the largest logit."""
 
     rows: list[Row]
-    pairs: int
-    without: int
+    pairs: str
+    without: str
     ms: float
     ms_without: float
     difference: float
@@ -53,16 +54,17 @@ def view(scene: Scene, s: Settings) -> View:
     for step in steps:
         other = step.comparison
         assert other is not None  # asked for
-        scale = max(scale, other.scale)
+        scale, t = max(scale, other.scale), len(step.read)
+        triangle = f"{t}*({t}+1)/2"
         rows.append(
             Row(
-                len(step.read), scene.num.token(step.token), step.rows.pairs, step.rows.pairs_without,
-                1000 * step.seconds, 1000 * other.seconds, other.difference, step.rows.reused == 0,
+                t, scene.num.token(step.token), f"{t}" if step.rows.reused else triangle, triangle,
+                1000 * step.seconds, 1000 * other.seconds, other.difference,
             )
         )  # fmt: skip
     difference = max(row.difference for row in rows)
     return View(
-        rows, sum(row.pairs for row in rows), sum(row.without for row in rows), sum(row.ms for row in rows),
+        rows, "+".join(row.pairs for row in rows), "+".join(row.without for row in rows), sum(row.ms for row in rows),
         sum(row.ms_without for row in rows), difference, scale, difference <= 1e-4 * scale,
     )  # fmt: skip
 

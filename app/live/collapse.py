@@ -10,6 +10,7 @@ from pydantic import Field
 from app.live import base
 from app.live.base import Part, Scene
 from app.live.neurons import place_of
+from model import Run
 
 SHOWN = 6
 
@@ -24,20 +25,22 @@ class Settings(base.Settings):
 
 @dataclass(frozen=True)
 class Entry:
-    """`two` is the address of the entry through both matrices, `one` its value through their product."""
+    """An entry of the update, as expressions: through both matrices, through their product, and the difference."""
 
     i: int
     two: str
-    one: float
-    difference: float
+    one: str
+    difference: str
 
 
 @dataclass(frozen=True)
 class View:
+    """`largest` is the entry where the two ways differ most. `usual`: the mean size of an entry, an expression."""
+
     entries: list[Entry]
     t: int
-    largest: float
-    typical: float
+    largest: Entry
+    usual: str
     d_model: int
     d_mlp: int
     bend: str
@@ -47,25 +50,42 @@ class View:
 def view(scene: Scene, s: Settings) -> View:
     c = scene.model.config
     t, block = place_of(scene, s.block, s.t)
-    site = f"blocks.{block}.mlp"
-    x, w_in, b_in, w_out, b_out = (
-        scene.run.tensor(name).numpy().astype(np.float64)
-        for name in (f"blocks.{block}.ln2.out", f"{site}.W_in", f"{site}.b_in", f"{site}.W_out", f"{site}.b_out")
-    )
-    one = x[t] @ (w_in @ w_out) + (b_in @ w_out + b_out)  # the product of the matrices first
-    if s.bend:
-        two = scene.run.tensor(f"blocks.{block}.mlp_out").numpy()[t].astype(np.float64)
-        addresses = [f"blocks.{block}.mlp_out[{t},{i}]" for i in range(c.d_model)]
-    else:
-        two = scene.run.tensor(f"{site}.pre").numpy()[t].astype(np.float64) @ w_out + b_out
-        addresses = [f"calc(sum({site}.pre[{t},:]*{site}.W_out[:,{i}])+{site}.b_out[{i}])" for i in range(c.d_model)]
-    apart = two - one
-    shown = range(min(SHOWN, c.d_model))
+    two = f"blocks.{block}.mlp_out[{t},:]" if s.bend else through_both(block, t, ":")
     return View(
-        [Entry(i, addresses[i], float(one[i]), float(apart[i])) for i in shown], t, float(np.abs(apart).max()),
-        float(np.abs(one).mean()), c.d_model, c.d_mlp, "ReLU" if c.act == "relu" else "GELU",
-        [(b, str(b)) for b in range(c.n_layer)],
+        [entry(block, t, i, bent=s.bend) for i in range(min(SHOWN, c.d_model))], t,
+        entry(block, t, farthest(scene.run, block, t, bent=s.bend), bent=s.bend), f"mean(sqrt(({two})*({two})))",
+        c.d_model, c.d_mlp, "ReLU" if c.act == "relu" else "GELU", [(b, str(b)) for b in range(c.n_layer)],
     )  # fmt: skip
+
+
+def entry(block: int, t: int, i: int, *, bent: bool) -> Entry:
+    two = f"blocks.{block}.mlp_out[{t},{i}]" if bent else through_both(block, t, str(i))
+    one = through_one(block, t, str(i))
+    return Entry(i, two, one, f"{two}-({one})")
+
+
+def through_both(block: int, t: int, i: str) -> str:
+    """(xW₁ + b₁)W₂ + b₂ at entry i, nothing between the matrices: the neurons before the bend are the first half."""
+    mlp = f"blocks.{block}.mlp"
+    return f"dot({mlp}.pre[{t},:],{mlp}.W_out[:,{i}])+{mlp}.b_out[{i}]"
+
+
+def through_one(block: int, t: int, i: str) -> str:
+    """x(W₁W₂) + (b₁W₂ + b₂) at entry i, the matrices multiplied first."""
+    mlp = f"blocks.{block}.mlp"
+    column = f"{mlp}.W_out[:,{i}]"
+    return f"dot(blocks.{block}.ln2.out[{t},:],dot({mlp}.W_in,{column}))+dot({mlp}.b_in,{column})+{mlp}.b_out[{i}]"
+
+
+def farthest(run: Run, block: int, t: int, *, bent: bool) -> int:
+    """The entry where the two ways differ most."""
+    mlp = f"blocks.{block}.mlp"
+    x, w_in, b_in, w_out, b_out = (
+        run.tensor(name).numpy().astype(np.float64)
+        for name in (f"blocks.{block}.ln2.out", f"{mlp}.W_in", f"{mlp}.b_in", f"{mlp}.W_out", f"{mlp}.b_out")
+    )
+    two = run.values(f"blocks.{block}.mlp_out[{t},:]") if bent else run.values(f"{mlp}.pre[{t},:]") @ w_out + b_out
+    return int(np.abs(two - ((x[t] @ w_in + b_in) @ w_out + b_out)).argmax())
 
 
 PART = Part(

@@ -9,11 +9,10 @@ from pydantic import Field
 
 from app.live import base
 from app.live.base import Part, Scene, formatted
-from app.live.temperature import tempered
-from model.sample import MAX_SEED, MAX_TEMPERATURE
+from model.choice_address import ChoiceAddress
+from model.sample import MAX_SEED, MAX_TEMPERATURE, Candidate, Choice
 
 ROWS = 14
-WRITTEN_OUT = 30  # kept tokens up to which a rescaled probability is written out as an expression
 
 
 class Settings(base.Settings):
@@ -31,7 +30,7 @@ class Row:
 
     shown: Markup
     before: Markup
-    running: float
+    running: Markup
     after: Markup
     widths: tuple[float, float]
     why: str
@@ -41,67 +40,67 @@ class Row:
 
 @dataclass(frozen=True)
 class View:
+    """`removed_k` and `removed_p` are "" where that cut removed nothing."""
+
     rows: list[Row]
     kept: int
     total: int
-    removed: float
-    removed_k: float
-    removed_p: float
+    removed: Markup
+    removed_k: Markup
+    removed_p: Markup
+    stays: Markup
     drawn: float
-    low: float
-    high: float
+    low: Markup
+    high: Markup
     token: Markup
-    rank: int
     more: int
     text: str | None
 
 
 def view(scene: Scene, s: Settings) -> View:
-    run, t = scene.run, scene.last
-    choice = run.next(temperature=s.temperature, top_k=s.top_k or None, top_p=s.top_p, seed=s.seed)
-    tokens = choice.order[: min(ROWS, len(choice.order))].tolist()
-    names = [
-        tempered(t, v, s.temperature).removeprefix("calc(").removesuffix(")") if s.temperature else "" for v in tokens
-    ]
-    kept_names = names[: choice.kept] if choice.kept <= len(names) else []
-    rows, running = [], 0.0
-    for rank, v in enumerate(tokens):
-        running += float(choice.after_k[v])
-        before, after = float(choice.tempered[v]), float(choice.odds[v])
-        kept = rank < choice.kept
-        rows.append(
-            Row(
-                scene.num.token(v),
-                shown(scene, f"probs[{t},{v}]" if s.temperature == 1 else f"calc({names[rank]})" if names[rank] else "",
-                      formatted(before, "percent")),
-                running,
-                shown(scene, rescaled(t, tokens[: choice.kept], v, s.temperature) if kept and kept_names else "",
-                      formatted(after, "percent") if kept else "0"),
-                (round(100 * before, 2), round(100 * after, 2)),
-                "" if kept else "top-k" if rank >= choice.kept_by_k else "top-p",
-                s.top_p < 1 and rank == choice.kept - 1 and choice.kept < choice.kept_by_k,
-                v == choice.token,
-            )
-        )  # fmt: skip
-    low, high = choice.interval
+    choice = scene.run.next(temperature=s.temperature, top_k=s.top_k or None, top_p=s.top_p, seed=s.seed)
+    at, shown = ChoiceAddress(choice), scene.num.shown
+    listed = choice.candidates(0, min(ROWS, len(choice.order)))
+    low, high = at.interval(choice.rank)
     return View(
-        rows, choice.kept, len(choice.order), 1 - choice.kept_mass, choice.removed_by_k,
-        choice.removed_by_p * (1 - choice.removed_by_k), choice.drawn, low, high, scene.num.token(choice.token),
-        choice.rank, len(choice.order) - len(tokens), appended(scene, choice.token),
-    )  # fmt: skip
+        [row(scene, s, choice, one) for one in listed],
+        choice.kept,
+        len(choice.order),
+        scene.num(f"calc(1-{inside(at.kept_mass)})", "percent"),
+        scene.num(at.removed_by_k, "percent") if choice.kept_by_k < len(choice.order) else Markup(""),
+        scene.num(f"calc({inside(at.removed_by_p)}*(1-{inside(at.removed_by_k)}))", "percent")
+        if choice.kept < choice.kept_by_k
+        else Markup(""),
+        scene.num(at.kept_mass, "percent"),
+        choice.drawn,
+        shown(low, formatted(choice.interval[0], "4")),
+        shown(high, formatted(choice.interval[1], "4")),
+        scene.num.token(choice.token),
+        len(choice.order) - len(listed),
+        appended(scene, choice.token),
+    )
 
 
-def shown(scene: Scene, address: str, text: str) -> Markup:
-    return scene.num.shown(address, text) if address and len(address) < 2500 else Markup(text)
+def row(scene: Scene, s: Settings, choice: Choice, one: Candidate) -> Row:
+    at, num = ChoiceAddress(choice), scene.num
+    kept = one.rank < choice.kept
+    counted = one.rank < choice.kept_by_k
+    before = f"probs[{choice.t},{one.token}]" if s.temperature == 1 else at.tempered(one.token)
+    return Row(
+        num.token(one.token),
+        num.shown(before, formatted(one.tempered, "percent")),
+        num(at.running(one.rank), "percent", css="num") if counted else Markup(""),
+        num.shown(at.odds(one.token), formatted(one.odds, "percent") if kept else "0"),
+        (round(100 * one.tempered, 2), round(100 * one.odds, 2)),
+        "" if kept else "top-p" if counted else "top-k",
+        s.top_p < 1 and one.rank == choice.kept - 1 and choice.kept < choice.kept_by_k,
+        one.token == choice.token,
+    )
 
 
-def rescaled(t: int, kept: list[int], v: int, temperature: float) -> str:
-    """The probability among the kept tokens alone: e^(z/T) over the sum of theirs. "" where that would be too long."""
-    if len(kept) > WRITTEN_OUT or not temperature:
-        return ""
-    top = f"max(logits[{t},:])"
-    raised = {u: f"exp((logits[{t},{u}]-{top})/{temperature:g})" for u in kept}
-    return f"calc({raised[v]}/({'+'.join(raised.values())}))"
+def inside(at: str) -> str:
+    """The arithmetic of an expression's address, to be used in another one."""
+    return f"({at.removeprefix('calc(').removesuffix(')')})"
 
 
 def appended(scene: Scene, token: int) -> str | None:

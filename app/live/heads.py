@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from markupsafe import Markup
 from pydantic import Field
 
 from app.live import base
-from app.live.base import Part, Scene
+from app.live.base import Numbers, Part, Scene, formatted
 from app.live.mask import check_head
 from app.present import heat
+from model.head_texts import HeadText, looks, shares, texts_of
 from model.heads import KINDS, HeadScores, kinds_of
 
 MANY = 48  # heads; of larger models one block is shown at a time
@@ -20,10 +22,11 @@ CLEAR = 0.4  # the share of attention from which a head is said to do something
 
 
 class Settings(base.Settings):
-    """The head that is shown large. Left out: the clearest one of those measured."""
+    """The head that is shown large, left out: the clearest one of those measured; and which of its shares is opened."""
 
     block: int | None = Field(None, ge=0, le=999)
     head: int | None = Field(None, ge=0, le=999)
+    kind: Literal["", *KINDS] = ""  # type: ignore[valid-type]
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class Head:
 
 @dataclass(frozen=True)
 class Named:
-    """A kind of head, the head of this model that does it most, and how much: a share of its attention."""
+    """A kind of head (a key of KINDS), the head of this model that does it most, and how much of its attention."""
 
     kind: str
     words: str
@@ -50,13 +53,37 @@ class Named:
 
 
 @dataclass(frozen=True)
+class Test:
+    """A text that the opened share was measured on: its tokens, and the share in its own run."""
+
+    tokens: list[Markup]
+    share: Markup
+
+
+@dataclass(frozen=True)
+class Opened:
+    """How one share of the head was measured. `groups` are texts with their mean as arithmetic on their shares.
+
+    Of several groups the smaller mean counts. `own` is the same share in the reader's sentence, an expression; "" where
+    nothing in it counts.
+    """
+
+    kind: str
+    words: str
+    share: float
+    groups: list[tuple[str, list[Test], str]]
+    own: str
+
+
+@dataclass(frozen=True)
 class View:
     rows: list[tuple[int, list[Head]]]
     one_block: bool
     block: int
     head: int
     named: list[Named]
-    kinds: list[tuple[str, float]]
+    kinds: list[tuple[str, str, float]]
+    opened: Opened | None
     positions: list[tuple[int, Markup]]
     cells: list[list[Markup]]
     hidden: int
@@ -91,11 +118,43 @@ def view(scene: Scene, s: Settings) -> View:
         for q in shown
     ]  # fmt: skip
     mine = by_place.get((block, head))
-    kinds = [(KINDS[kind], float(getattr(mine, kind))) for kind in kinds_of(mine, CLEAR)] if mine else []
+    kinds = [(kind, KINDS[kind], float(getattr(mine, kind))) for kind in kinds_of(mine, CLEAR)] if mine else []
     return View(
-        rows, one_block, block, head, named, kinds, [(t, scene.num.at(t)) for t in shown], cells,
-        scene.run.n_pos - len(shown),
+        rows, one_block, block, head, named, kinds, opened(scene, s.kind, mine),
+        [(t, scene.num.at(t)) for t in shown], cells, scene.run.n_pos - len(shown),
     )  # fmt: skip
+
+
+def opened(scene: Scene, kind: str, scores: HeadScores | None) -> Opened | None:
+    """The share of one kind, text by text."""
+    if not kind or scores is None or getattr(scores, kind) is None:
+        return None
+    block, head = scores.block, scores.head
+    texts = texts_of(scene.model, kind)
+    measured = shares(scene.model.net, texts, block, head)
+    groups: dict[str, list[tuple[Test, float]]] = {}
+    for text, share in zip(texts, measured, strict=True):
+        groups.setdefault(text.group, []).append((test(scene, text, block, head, share), share))
+    return Opened(
+        kind, KINDS[kind], float(getattr(scores, kind)),
+        [(group, [one for one, _ in tests], mean_of([share for _, share in tests])) for group, tests in groups.items()],
+        HeadText(scene.run.tokens, looks(kind, scene.run.tokens)).share(block, head),
+    )  # fmt: skip
+
+
+def test(scene: Scene, text: HeadText, block: int, head: int, share: float) -> Test:
+    """One text; where the vocabulary can name its tokens, its share opens in its own run."""
+    tokens, shown = list(text.tokens[1:]), formatted(share, "percent")
+    number, at = Markup(shown), text.share(block, head)
+    if at and max(tokens) < scene.model.tokenizer.n_vocab:
+        state = replace(scene.state, text=scene.model.spelled(tokens), target="", bos=True, changes=())
+        number = Numbers(scene.run, state, form="").shown(f"calc({at})", shown)
+    return Test([scene.num.token(token) for token in tokens], number)
+
+
+def mean_of(measured: list[float]) -> str:
+    """The mean as arithmetic on the shares as they are measured."""
+    return f"({'+'.join(f'{share:.9g}' for share in measured)})/{len(measured)}"
 
 
 def clearest(scores: list[HeadScores]) -> list[Named]:

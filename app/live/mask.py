@@ -30,12 +30,14 @@ class Settings(base.Settings):
 
 @dataclass(frozen=True)
 class View:
-    """`cells[query][key]` are linked numbers. `future` is the largest share that a position gives to its future."""
+    """`cells[query][key]` are linked numbers. `future` is the largest share that a position gives to its future, an
+    expression; "" where there is none.
+    """
 
     queries: list[tuple[int, Markup]]
     keys: list[tuple[int, Markup]]
     cells: list[list[Markup]]
-    future: float
+    future: str
     future_at: int
     blocks: list[tuple[int, str]]
     heads: list[tuple[int, str]]
@@ -61,7 +63,8 @@ def view(scene: Scene, s: Settings) -> View:
     cells = [[cell(scene, s, q, k, float(table[q, k]), int(steps[q, k])) for k in shown] for q in shown]
     tokens = [(t, scene.num.at(t)) for t in shown]
     return View(
-        queries=tokens, keys=tokens, cells=cells, future=float(later.max()), future_at=int(later.argmax()),
+        queries=tokens, keys=tokens, cells=cells, future=ahead(scene, s, int(later.argmax())),
+        future_at=int(later.argmax()),
         blocks=[(b, str(b)) for b in range(c.n_layer)], heads=[(h, str(h)) for h in range(c.n_head)],
         hidden=n - len(shown), root=c.d_head,
     )  # fmt: skip
@@ -87,12 +90,23 @@ def cell(scene: Scene, s: Settings, q: int, k: int, x: float, step: int) -> Mark
     elif s.show == "scores":
         address = f"calc({site}.qk[{at}]/{root})"
     else:
-        row = f"{site}.qk[{s.head},{q},:]"
-        raised = f"exp(({site}.qk[{at}]-max({row}))/{root})"
-        address = f"calc({raised}/sum(exp(({row}-max({row}))/{root})))"
+        address = f"calc({unmasked(scene, s, q, str(k))}/sum({unmasked(scene, s, q, ':')}))"
     text = f"{100 * x:.0f}" if s.show == "weights" else numbers.fixed(x, 1)
     hidden = " masked" if s.mask and k > q else ""
     return scene.num.shown(address, text, css=f"num heat-cell {heat.css(step)}{hidden}")
+
+
+def unmasked(scene: Scene, s: Settings, q: int, keys: str) -> str:
+    """e^(score − largest) of a query with some keys, later ones too, as an expression."""
+    row = f"blocks.{s.block}.attn.qk[{s.head},{q},{{}}]"
+    return f"exp(({row.format(keys)}-max({row.format(':')}))/sqrt({scene.model.config.d_head}))"
+
+
+def ahead(scene: Scene, s: Settings, q: int) -> str:
+    """The share that a query would give to the keys after it."""
+    if q + 1 >= scene.run.n_pos:
+        return ""
+    return f"sum({unmasked(scene, s, q, f'{q + 1}:')})/sum({unmasked(scene, s, q, ':')})"
 
 
 PART = Part(

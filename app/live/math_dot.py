@@ -39,7 +39,7 @@ class Product:
 
 @dataclass(frozen=True)
 class View:
-    """`climbs` and `falls` are expressions: the positive products together, and the negative ones.
+    """Expressions: `climbs` and `falls` are the positive and the negative products together, `agree` counts the first.
 
     `as_text`: the text is so long that a link in each of its tokens would swamp the page.
     """
@@ -49,7 +49,7 @@ class View:
     products: list[Product]
     rest: str
     n_rest: int
-    agree: int
+    agree: str
     n: int
     climbs: str
     falls: str
@@ -69,7 +69,8 @@ def view(scene: Scene, s: Settings) -> View:
     climbs, falls = halves(two)
     return View(
         two, charts.running_total(products, charts.Listed(0, len(products)), label(two, products)), rows,
-        f"{two.dot}-({listed})", len(products) - len(rows), int((products > 0).sum()), len(products), climbs, falls,
+        f"{two.dot}-({listed})", len(products) - len(rows), f"sum(positive({two.query}*{two.key}))", len(products),
+        climbs, falls,
         [(b, str(b)) for b in range(c.n_layer)], [(h, str(h)) for h in range(c.n_head)],
         len(scene.state.query()) > LONG_QUERY,
     )  # fmt: skip

@@ -26,7 +26,7 @@ class Settings(base.Settings):
 
 @dataclass(frozen=True)
 class View:
-    """`below` counts the tokens that are under one pixel high on ordinary axes."""
+    """`below` counts the tokens that are under one pixel high on ordinary axes, an expression."""
 
     plain: Markup
     logarithmic: Markup
@@ -36,7 +36,7 @@ class View:
     smallest: str
     smallest_token: Markup
     n: int
-    below: int
+    below: str
     most_slider: int
 
 
@@ -52,7 +52,7 @@ def view(scene: Scene, s: Settings) -> View:
     return View(
         drawn(10.0**falling, rank, False), drawn(falling, rank, True), rank, scene.num.token(token),
         at(scene, t, token), at(scene, t, last), scene.num.token(last), n,
-        int((10.0**falling < 10.0 ** falling[0] / (BOTTOM - TOP)).sum()), min(n, 2000),
+        f"sum(positive(max(probs[{t},:])/{BOTTOM - TOP:g}-probs[{t},:]))", min(n, 2000),
     )  # fmt: skip
 
 

@@ -37,6 +37,7 @@ class Word:
 class View:
     words: list[Word]
     total: str
+    shares: str
     t: int
     n_all: int
     gap: str
@@ -51,18 +52,18 @@ def view(scene: Scene, s: Settings) -> View:
     first = f"logits[{t},{best[0][0]}]"
     by = f"+{_written(s.add)}" if s.add else ""
     row = f"logits[{t},:]{by}"
-    words = []
+    words, total = [], f"sum(exp(({row})-({first}{by})))"
     for token, p in best:
         z = f"logits[{t},{token}]"
         raised = f"exp(({z}{by})-({first}{by}))"
         words.append(
             Word(scene.num.token(token), z, f"{z}{by}", f"({z}{by})-({first}{by})", raised,
-                 f"{raised}/sum(exp(({row})-({first}{by})))", round(100 * p, 2),
+                 f"{raised}/{total}", round(100 * p, 2),
                  token == run.target and not run.is_sequence)
         )  # fmt: skip
     second = f"logits[{t},{best[1][0]}]"
     return View(
-        words, f"sum(exp(({row})-({first}{by})))", t, scene.model.config.d_vocab,
+        words, total, f"sum(exp(({row})-({first}{by}))/{total})", t, scene.model.config.d_vocab,
         f"{first}-{second}", f"exp({first}-{second})",
     )  # fmt: skip
 

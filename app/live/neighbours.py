@@ -37,7 +37,7 @@ class Near:
 
 @dataclass(frozen=True)
 class View:
-    """`dot`, `la`, `lb`, `cos` are expressions. `usual`: half of all tokens have a smaller cosine with `a`."""
+    """`dot`, `la`, `lb`, `cos` are expressions. `middle` is the token in the middle of the ranking."""
 
     a: Markup
     b: Markup
@@ -47,22 +47,24 @@ class View:
     lb: str
     cos: str
     near: list[Near]
-    usual: float
+    middle: Near
 
 
 def view(scene: Scene, s: Settings) -> View:
     a, b = (token_of(scene, name, text, n) for n, (name, text) in enumerate((("a", s.a), ("b", s.b))))
     cosines = cosines_with(scene, a)
     used = scene.model.tokenizer.n_vocab
-    order = [int(v) for v in np.argsort(-cosines[:used], kind="stable") if v != a][:NEAREST]
-    num, near = scene.num, []
-    for v in order:
-        written = writable(scene.model, v)
-        near.append(Near(num.token(v), cosine(a, v), written, round(100 * max(float(cosines[v]), 0.0), 1)))
+    ranking = [int(v) for v in np.argsort(-cosines[:used], kind="stable") if v != a]
+    num = scene.num
+
+    def near(v: int) -> Near:
+        width = round(100 * max(float(cosines[v]), 0.0), 1)
+        return Near(num.token(v), cosine(a, v), writable(scene.model, v), width)
+
     return View(
         a=num.token(a), b=num.token(b), written=(writable(scene.model, a), writable(scene.model, b)),
-        dot=f"sum(W_E[{a},:]*W_E[{b},:])", la=length(a), lb=length(b), cos=cosine(a, b), near=near,
-        usual=float(np.median(np.delete(cosines[:used], a))),
+        dot=f"sum(W_E[{a},:]*W_E[{b},:])", la=length(a), lb=length(b), cos=cosine(a, b),
+        near=[near(v) for v in ranking[:NEAREST]], middle=near(ranking[len(ranking) // 2]),
     )  # fmt: skip
 
 

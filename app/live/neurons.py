@@ -43,7 +43,7 @@ class Neuron:
 class View:
     t: int
     neurons: list[Neuron]
-    active: int
+    active: str
     d_mlp: int
     blocks: list[tuple[int, str]]
     tokens: list[tuple[int, Markup]]
@@ -71,7 +71,7 @@ def view(scene: Scene, s: Settings) -> View:
         for i, n in enumerate(order.tolist())
     ]  # fmt: skip
     return View(
-        t, neurons, int((post > 0).sum()), c.d_mlp, [(b, str(b)) for b in range(c.n_layer)],
+        t, neurons, f"sum(positive({site}.post[{t},:]))", c.d_mlp, [(b, str(b)) for b in range(c.n_layer)],
         [(p, scene.num.at(p)) for p in range(scene.run.n_pos)], c.act == "relu",
     )  # fmt: skip
 

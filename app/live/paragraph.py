@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from markupsafe import Markup
@@ -11,8 +11,7 @@ from pydantic import Field
 from app.live import base
 from app.live.base import Numbers, Part, Scene, formatted
 from app.present import heat, numbers
-from app.urls import State
-from model.generate import Step, reads_back
+from model.generate import Step
 from model.sample import MAX_SEED, MAX_TEMPERATURE
 
 
@@ -41,8 +40,7 @@ class View:
     made: list[Made]
     end: str
     text: str
-    likely: float
-    total: str
+    total: Markup
 
 
 def view(scene: Scene, s: Settings) -> View:
@@ -54,20 +52,33 @@ def view(scene: Scene, s: Settings) -> View:
     )  # fmt: skip
     shares = heat.Scale(1.0, 1.0).steps(np.array([step.prob for step in steps]))
     made = [one(scene, step, int(shade)) for step, shade in zip(steps, shares, strict=True)]
-    tokens, chances = [step.token for step in steps], np.array([step.prob for step in steps])
+    tokens = [step.token for step in steps]
     return View(
         made, steps[-1].end, scene.state.text + scene.model.tokenizer.decode(tokens),
-        float(chances.mean()), numbers.scientific(float(chances.prod())),
+        total(scene, steps),
     )  # fmt: skip
 
 
+def total(scene: Scene, steps: list[Step]) -> Markup:
+    """All chances multiplied: e to minus the costs of the tokens made, in the run of the whole text with them."""
+    text = numbers.scientific(float(np.prod([step.prob for step in steps])))
+    read = [*steps[-1].read, steps[-1].token]
+    if any(step.dropped for step in steps) or len(read) > scene.model.config.n_ctx:
+        return Markup(text)
+    state = replace(scene.state, text=scene.model.spelled(read[scene.state.bos :]), target="", changes=())
+    first, last = len(read) - len(steps) - 1, len(read) - 1
+    return Numbers(scene.run, state, form="").shown(
+        f"calc(exp(-sum(loss_per_token[{first}:{last}])))", text, css="num live"
+    )
+
+
 def one(scene: Scene, step: Step, shade: int) -> Made:
-    """The run before a token is the text so far, where that text gives the same tokens again."""
+    """The run before a token is the text so far, as long as none of it was dropped."""
     text = formatted(step.prob, "percent")
     number = Markup(text)
     read = list(step.read)
-    if not step.dropped and reads_back(scene.model, read, bos=scene.state.bos):
-        state = State(scene.state.model, scene.model.tokenizer.decode(read), "", scene.state.bos)
+    if not step.dropped:
+        state = replace(scene.state, text=scene.model.spelled(read[scene.state.bos :]), target="")
         number = Numbers(scene.run, state).shown(f"probs[{len(read) - 1},{step.token}]", text)
         if "<button" in number:  # the text is too long for a link in every token
             number = Markup(text)

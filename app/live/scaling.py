@@ -40,14 +40,13 @@ class Key:
 
 @dataclass(frozen=True)
 class View:
-    """`spread` is the standard deviation of all dot products, measured; `root` is √d."""
+    """`spread` is the standard deviation of all dot products, measured; `root` is √d, `largest` the key with most."""
 
     histogram: Markup
     spread: float
     root: str
     keys: list[Key]
-    largest_raw: float
-    largest_scaled: float
+    largest: Key
     pairs: int
 
 
@@ -60,9 +59,7 @@ def view(scene: Scene, s: Settings) -> View:
             round(100 * float(raw[n]), 2), round(100 * float(scaled[n]), 2))
         for n, score in enumerate(scores)
     ]  # fmt: skip
-    return View(
-        histogram(dots, s.d), float(dots.std()), f"sqrt({s.d})", keys, float(raw.max()), float(scaled.max()), PAIRS
-    )
+    return View(histogram(dots, s.d), float(dots.std()), f"sqrt({s.d})", keys, keys[int(raw.argmax())], PAIRS)
 
 
 def products(d: int, seed: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -13,11 +13,14 @@ from markupsafe import Markup
 from pydantic import Field
 
 from app.live import base
-from app.live.base import Part, Scene
+from app.live.base import Part, Scene, formatted
 from model.errors import SettingError, TextError
 
 MOST = 6  # rows: every number is an expression over all of them
-SHOWN = 4  # entries of each new row
+SHOWN = 3  # entries of each new row
+
+
+LONGEST = 3500  # signs of an expression that a link can carry
 
 
 class Settings(base.Settings):
@@ -38,12 +41,15 @@ class Row:
 
 @dataclass(frozen=True)
 class View:
-    """Both orders listed word by word in the first order; `largest` is the largest difference between the two."""
+    """Both orders listed word by word in the first order; `largest` is the largest difference between the two, at
+    the token `where`, an expression where that is short enough.
+    """
 
     first: Markup
     second: Markup
     rows: list[tuple[Row, Row]]
-    largest: float
+    largest: Markup
+    where: Markup
     same: bool
     d: int
 
@@ -64,11 +70,19 @@ def view(scene: Scene, s: Settings) -> View:
         )  # fmt: skip
         rows.append((pair[0], pair[1]))
     before, after = attend(scene, first, s.positions), attend(scene, second, s.positions)
-    largest = float(np.abs(before - after[places]).max())
+    apart = before - after[places]
+    i, c = (int(x) for x in np.unravel_index(int(np.abs(apart).argmax()), apart.shape))
+    largest = float(abs(apart[i, c]))
+    two = (entry(first, i, c, s.positions, d), entry(second, places[i], c, s.positions, d))
+    two = two if apart[i, c] >= 0 else two[::-1]
+    text = formatted(largest, "3") if largest else "0"
+    difference = f"calc({two[0]}-{two[1]})"
     joined = Markup(" ")
     return View(
-        joined.join(map(num.token, first)), joined.join(map(num.token, second)), rows, largest, largest < 1e-12, d
-    )
+        joined.join(map(num.token, first)), joined.join(map(num.token, second)), rows,
+        num.shown(difference, text, css="num live") if len(difference) < LONGEST else Markup(text),
+        num.token(first[i]), largest < 1e-12, d,
+    )  # fmt: skip
 
 
 def words_of(scene: Scene, text: str) -> list[list[int]]:

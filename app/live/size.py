@@ -8,6 +8,7 @@ from pydantic import Field
 
 from app.live import base
 from app.live.base import Part, Scene
+from model.config import Config
 
 
 @dataclass(frozen=True)
@@ -41,12 +42,12 @@ class Settings(base.Settings):
 
 @dataclass(frozen=True)
 class Loaded:
-    """A model that is here: the rule's count as an expression, and what its tensors really hold."""
+    """A model that is here, in expressions: the rule's count, what its tensors hold, how far off the rule is."""
 
     shape: Preset
     estimate: str
-    exact: int
-    apart: float
+    exact: str
+    apart: str
     four: bool
 
 
@@ -71,10 +72,8 @@ def view(scene: Scene, s: Settings) -> View:
     for entry in scene.held.models:
         c = entry.config
         shape = Preset(entry.name, c.d_model, c.n_layer, c.d_vocab, c.n_ctx)
-        rule = estimate(shape)
-        loaded.append(
-            Loaded(shape, total(shape), entry.n_parameters, rule / entry.n_parameters - 1, c.d_mlp == 4 * c.d_model)
-        )
+        rule, all_of_it = total(shape), exact(c)
+        loaded.append(Loaded(shape, rule, all_of_it, f"({rule})/({all_of_it})-1", c.d_mlp == 4 * c.d_model))
     blocks, embeddings, positions = f"12*{s.d}*{s.d}*{s.blocks}", f"{s.vocabulary}*{s.d}", f"{s.context}*{s.d}"
     whole = f"{blocks}+{embeddings}+{positions}"
     return View(
@@ -89,8 +88,13 @@ def total(shape: Preset) -> str:
     return f"12*{d}*{d}*{shape.blocks}+{shape.vocabulary}*{d}+{shape.context}*{d}"
 
 
-def estimate(shape: Preset) -> int:
-    return 12 * shape.d**2 * shape.blocks + (shape.vocabulary + shape.context) * shape.d
+def exact(c: Config) -> str:
+    """Every tensor of a model counted: the tables; in each block attention, the feed-forward network, their biases and
+    two norms; one norm at the end.
+    """
+    d, m = c.d_model, c.d_mlp
+    block = f"4*{d}*{d}+4*{d}+2*{d}*{m}+{m}+{d}+4*{d}"
+    return f"{c.d_vocab}*{d}+{c.n_ctx}*{d}+{c.n_layer}*({block})+2*{d}"
 
 
 PART = Part(

@@ -10,7 +10,8 @@ from pydantic import Field
 
 from app.live import base
 from app.live.base import Part, Scene, formatted
-from model.sample import MAX_TEMPERATURE
+from model.choice_address import ChoiceAddress
+from model.sample import MAX_TEMPERATURE, Choice
 
 TOP = 10
 
@@ -36,49 +37,49 @@ class Row:
 class View:
     """`gap` is the first two tokens' difference in logits, `ratio` how many times as likely the first one is.
 
-    `tokens_90` is how many tokens share nine tenths of the probability.
+    `tokens_90` is how many tokens share nine tenths of the probability, an expression.
     """
 
     rows: list[Row]
     gap: str
     ratio: str
-    tokens_90: int
-    tokens_90_plain: int
+    tokens_90: str
+    tokens_90_plain: str
     total: int
 
 
 def view(scene: Scene, s: Settings) -> View:
     run, t = scene.run, scene.last
     choice = run.next(temperature=s.temperature)
-    rows = []
-    for v in choice.order[:TOP].tolist():
-        p, plain = float(choice.tempered[v]), float(choice.probs[v])
-        if s.temperature > 0:
-            shown = scene.num.shown(tempered(t, v, s.temperature), formatted(p, "percent"))
-        else:
-            shown = Markup(formatted(p, "percent"))
-        rows.append(
-            Row(scene.num.token(v), f"logits[{t},{v}]", f"probs[{t},{v}]", shown,
-                (round(100 * plain, 2), round(100 * p, 2)))
-        )  # fmt: skip
+    at = ChoiceAddress(choice)
+    rows = [
+        Row(scene.num.token(v), f"logits[{t},{v}]", f"probs[{t},{v}]",
+            scene.num.shown(at.tempered(v), formatted(float(choice.tempered[v]), "percent")),
+            (round(100 * float(choice.probs[v]), 2), round(100 * float(choice.tempered[v]), 2)))
+        for v in choice.order[:TOP].tolist()
+    ]  # fmt: skip
     a, b = choice.order[:2].tolist()
     gap = f"logits[{t},{a}]-logits[{t},{b}]"
     ratio = f"exp(({gap})/{s.temperature:g})" if s.temperature > 0 else ""
     return View(
-        rows, gap, ratio, sharing(choice.tempered[choice.order]), sharing(choice.probs[choice.order]),
-        scene.model.config.d_vocab,
-    )  # fmt: skip
+        rows, gap, ratio, sharing(choice, choice.tempered), sharing(choice, choice.probs), scene.model.config.d_vocab
+    )
 
 
-def tempered(t: int, v: int, temperature: float) -> str:
-    """A probability at a temperature as an expression: the largest logit goes first, so that nothing overflows."""
-    row = f"logits[{t},:]-max(logits[{t},:])"
-    return f"calc(exp((logits[{t},{v}]-max(logits[{t},:]))/{temperature:g})/sum(exp(({row})/{temperature:g})))"
+def sharing(choice: Choice, probs: np.ndarray[tuple[int, ...], np.dtype[np.float64]], part: float = 0.9) -> str:
+    """How many of the likeliest tokens it takes to hold a part of the probability, as an expression.
 
-
-def sharing(falling: np.ndarray[tuple[int, ...], np.dtype[np.float64]], part: float = 0.9) -> int:
-    """How many of the likeliest tokens it takes to hold a part of the probability."""
-    return int(np.searchsorted(np.cumsum(falling), part)) + 1
+    Counted are the logits above the middle between the last that it takes and the next; of equal ones, how many.
+    """
+    n = int(np.searchsorted(np.cumsum(probs[choice.order]), part)) + 1
+    if n >= len(choice.order):
+        return f"{len(choice.order)}"
+    last, following = choice.order[n - 1 : n + 1].tolist()
+    row = f"logits[{choice.t},{{}}]"
+    if choice.logits[last] == choice.logits[following]:
+        return f"{n}"
+    middle = f"({row.format(last)}+{row.format(following)})/2"
+    return f"sum(positive({row.format(':')}-{middle}))"
 
 
 PART = Part(

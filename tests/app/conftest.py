@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from fastapi import FastAPI
@@ -16,6 +17,9 @@ from model.checkpoints import save_network
 from model.config import Config
 from model.loading import EMBEDDED
 from tests.model.models import random_network
+
+if TYPE_CHECKING:
+    from tests.app.shown_numbers import Reader
 
 TEXT = "When Mary and John went to the store, John gave a drink to"
 
@@ -29,6 +33,26 @@ def app() -> FastAPI:
 def client(app: FastAPI) -> TestClient:
     """Errors become answers, as a reader meets them."""
     return TestClient(app, raise_server_exceptions=False)
+
+
+@pytest.fixture(scope="session")
+def wide_app(tmp_path_factory: pytest.TempPathFactory) -> FastAPI:
+    """The app with a checkpoint of random weights beside its own models."""
+    directory = save_checkpoint(tmp_path_factory.mktemp("models") / "random")
+    return create_app(Settings(models=str(directory)))
+
+
+@pytest.fixture(scope="session")
+def wide_client(wide_app: FastAPI) -> TestClient:
+    return TestClient(wide_app, raise_server_exceptions=False)
+
+
+@pytest.fixture(scope="session")
+def reader(wide_app: FastAPI) -> Reader:
+    """Reads back the numbers of pages."""
+    from tests.app.shown_numbers import Reader
+
+    return Reader(wide_app)
 
 
 def save_checkpoint(directory: Path, *, n_layer: int = 2, n_head: int = 2, d_model: int = 24, n_ctx: int = 64) -> Path:

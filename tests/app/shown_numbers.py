@@ -53,13 +53,15 @@ class Reader:
 
     def __init__(self, app: FastAPI) -> None:
         self.held: Services = app.state.services
-        self.runs: dict[tuple[str, str, str, bool], Run] = {}
+        self.runs: dict[tuple[str, ...], Run] = {}
 
     def run(self, query: dict[str, str]) -> Run:
-        key = (query.get("model", ""), query["text"], query.get("target", ""), query.get("bos", "1") != "0")
+        """The run that a link names, numbers set on the way included."""
+        key = tuple(query.get(name, "") for name in ("model", "text", "target", "bos", "set"))
         if key not in self.runs:
-            model, text, target, bos = key
-            self.runs[key] = self.held.models.get(model).run(text, target or None, bos=bos)
+            model, text, target, bos, changes = key
+            run = self.held.models.get(model).run(text, target or None, bos=bos != "0")
+            self.runs[key] = run.changed(changes.split("\n")) if changes else run
         return self.runs[key]
 
     def numbers(self, html: str) -> Iterator[Shown]:
@@ -74,7 +76,8 @@ class Reader:
 
     def _query(self, page: BeautifulSoup, element: Tag) -> dict[str, str]:
         if element.name == "a":
-            return {k: v[0] for k, v in parse_qs(urlsplit(str(element["href"])).query, keep_blank_values=True).items()}
+            query = parse_qs(urlsplit(str(element["href"])).query, keep_blank_values=True)
+            return {name: "\n".join(found) for name, found in query.items()}
         form = page.find(id=element["form"])
         assert isinstance(form, Tag), f"a number belongs to the form {element['form']}, which is not there"
         fields = {str(field["name"]): str(field["value"]) for field in form.select("input")}

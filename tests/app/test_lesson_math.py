@@ -4,113 +4,48 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import pytest
 from bs4 import BeautifulSoup, Tag
-from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from app.lessons.math import LESSON
 from app.live import lesson2
 from app.live.table import PARTS
-from app.main import create_app
-from app.present.tokens import token_html
-from app.settings import Settings
 from model import Run
-from tests.app.conftest import TEXT, save_checkpoint
+from tests.app import lesson_pages
+from tests.app.lesson_pages import CASES, MOST_BYTES, addresses, claims, shown, soup, tokens, values, words
 from tests.app.shown_numbers import Reader, read
 
 PATH = "/lessons/math"
-
-SENTENCES = {
-    "default": {"text": TEXT, "target": " Mary"},
-    "short": {"text": "Hi"},
-    "long": {"text": "Once there was a dog that lived near the sea. " * 4 + "It liked the", "target": " sun"},
-    "emoji": {"text": "I like 🙂 and 🐙, and you like 🙃"},
-    "not english": {"text": "Der Hund sah die Katze und lief nach Hause", "target": "sequence"},
-    "unlikely": {"text": TEXT, "target": "id:5"},
-    "empty": {"text": ""},
-    "no start token": {"text": "The cat and the dog", "bos": "0"},
-}
-
-CASES = [
-    *(
-        (f"{model}: {name}", query | {"model": model})
-        for model in ("embedded", "random")
-        for name, query in SENTENCES.items()
-    ),
-    ("toy", {"model": "toy", "text": "the cat sat on the"}),
-    ("toy, one word", {"model": "toy", "text": "the", "bos": "0"}),
-]
-
-
-@pytest.fixture(scope="module")
-def wide_app(tmp_path_factory: pytest.TempPathFactory) -> FastAPI:
-    """The app with a checkpoint of random weights beside its own models."""
-    directory = save_checkpoint(tmp_path_factory.mktemp("models") / "random")
-    return create_app(Settings(models=str(directory)))
-
-
-@pytest.fixture(scope="module")
-def wide_client(wide_app: FastAPI) -> TestClient:
-    return TestClient(wide_app, raise_server_exceptions=False)
-
-
-@pytest.fixture(scope="module")
-def reader(wide_app: FastAPI) -> Reader:
-    return Reader(wide_app)
+NAMES = [part.name for part in lesson2.PARTS]
 
 
 @pytest.fixture(scope="module")
 def page(client: TestClient) -> BeautifulSoup:
-    return BeautifulSoup(client.get(PATH).text, "lxml")
+    return soup(client, PATH)
 
 
-@pytest.mark.parametrize("query", [query for _, query in CASES], ids=[name for name, _ in CASES])
+@pytest.mark.parametrize("query", CASES.values(), ids=CASES)
 def test_every_number_and_every_claim(wide_client: TestClient, reader: Reader, query: dict[str, str]) -> None:
     answer = wide_client.get(PATH, params=query)
     assert answer.status_code == 200
-    assert len(answer.content) <= 150_000
+    assert len(answer.content) <= MOST_BYTES
     assert reader.faults(answer.text) == []
     run = reader.run({"target": "", **query})
-    claims = {str(c["data-claim"]): c for c in BeautifulSoup(answer.text, "lxml").select("[data-claim]")}
-    assert set(claims) == set(CHECKS) - (set() if run.n_pos > 1 else {"total"})
-    checked = {name: CHECKS[name](run, claim) for name, claim in claims.items()}
+    said = claims(BeautifulSoup(answer.text, "lxml"))
+    assert set(said) == set(CHECKS) - (set() if run.n_pos > 1 else {"total"})
+    checked = {name: CHECKS[name](run, claim) for name, claim in said.items()}
     assert all(checked.values()), checked
 
 
 def test_a_long_text_stays_a_small_page(client: TestClient) -> None:
     answer = client.get(PATH, params={"text": "The dog and the cat went to the park. " * 24})
-    assert answer.status_code == 200 and len(answer.content) <= 150_000
+    assert answer.status_code == 200 and len(answer.content) <= MOST_BYTES
 
 
 # -- claims, each checked against the run in another way than the page makes it
-
-
-def values(run: Run, claim: Tag) -> list[float]:
-    return [float(run.values(at)) for at in addresses(claim)]
-
-
-def addresses(claim: Tag) -> list[str]:
-    return [
-        parse_qs(urlsplit(str(a["href"])).query)["at"][0] if a.name == "a" else str(a["value"])
-        for a in claim.select("a[href], button[value]")
-    ]
-
-
-def words(claim: Tag) -> str:
-    return " ".join(claim.get_text().split())
-
-
-def tokens(claim: Tag) -> list[str]:
-    return [token.get_text() for token in claim.select(".tok")]
-
-
-def shown(run: Run, token: int) -> str:
-    """A token as a page shows it, in plain text."""
-    return BeautifulSoup(f"<p>{token_html(run.model.tokenizer, token)}</p>", "lxml").get_text()
 
 
 def close(a: float, b: float, part: float = 1e-4) -> bool:
@@ -343,44 +278,17 @@ def test_six_sections_in_order_and_a_glossary(page: BeautifulSoup) -> None:
     assert re.search(r"\d+ minutes to read", page.select_one(".kicker").get_text())
 
 
-def test_ids_are_unique_and_every_heading_can_be_linked(page: BeautifulSoup) -> None:
-    ids = [tag["id"] for tag in page.select("[id]")]
-    assert len(ids) == len(set(ids))
-    for link in page.select('a[href^="#"]'):
-        assert link["href"][1:] in ids
-    assert {a["href"][1:] for a in page.select(".toc a")} >= {h["id"] for h in page.select("article > section > h3")}
-    for part in lesson2.PARTS:
-        assert part.home.partition("#")[2] in ids and part.home.startswith("math#")
-
-
-def test_every_part_stands_in_the_lesson(page: BeautifulSoup) -> None:
-    standing = [part["id"].removeprefix("live-") for part in page.select(".live-part")]
-    assert standing == [part.name for part in lesson2.PARTS]
-    later = page.select(".live-part.later")
-    assert len(later) == len(standing) - 1
-    for part in later:
-        assert part["data-hx-trigger"] == "revealed" and part.select_one("a")["href"] == part["data-hx-get"]
-
-
-def test_links_resolve(client: TestClient, page: BeautifulSoup) -> None:
-    others = {str(a["href"]) for a in page.select("a[href^='/']:not(.num)") if not a["href"].startswith("/explore?")}
-    numbers = [str(a["href"]) for a in page.select("article > section > p a.num")]
-    for url in [*others, *numbers[::9]]:
-        assert client.get(url).status_code == 200, url
-
-
-def test_numbers_alone_are_swapped_into_the_panel(page: BeautifulSoup) -> None:
-    for link in page.select("article a[href^='/']"):
-        own = link.get("data-hx-boost") == "false" or link.find_parent(attrs={"data-hx-boost": "false"})
-        in_part = link.get("data-hx-target", "").startswith("#live-")
-        assert "at=" in link["href"] or own or in_part or link.find_parent(class_="later"), link
+def test_it_is_a_page_like_every_lesson(client: TestClient, page: BeautifulSoup) -> None:
+    lesson_pages.check_headings(page)
+    lesson_pages.check_boosted(page)
+    lesson_pages.check_links(client, page, every=9)
+    lesson_pages.check_places(page, NAMES, now=["math_dot"])
+    ids = {tag["id"] for tag in page.select("[id]")}
+    assert all(part.home.startswith("math#") and part.home.partition("#")[2] in ids for part in lesson2.PARTS)
 
 
 def test_all_at_once_for_paper(client: TestClient) -> None:
-    whole = BeautifulSoup(client.get(PATH, params={"all": "1"}).text, "lxml")
-    assert whole.select(".later") == [] and len(whole.select(".live-part")) == len(lesson2.PARTS)
-    ids = [tag["id"] for tag in whole.select("[id]")]
-    assert len(ids) == len(set(ids))
+    lesson_pages.check_whole(soup(client, PATH, {"all": "1"}), NAMES)
 
 
 def test_what_only_a_part_reads_does_not_change_the_prose(client: TestClient, page: BeautifulSoup) -> None:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-import time
-from html import unescape
-
 import pytest
 from bs4 import BeautifulSoup
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from app.live import lesson2, math_learn
-from app.live.table import PARTS
 from model import Run
-from model.ops.update import Rate
+from model.ops.update import Optimizer, Rate
+from model.slope import suggested_rate
+from tests.app.live_checks import (
+    OTHER_RUNS,
+    bare_numbers,
+    check_alone,
+    check_fragment,
+    check_links_and_form,
+    check_wrong,
+    finished,
+)
 from tests.app.shown_numbers import Reader, read
 
-HTMX = {"HX-Request": "true", "HX-Target": "live"}
 NAMES = [part.name for part in lesson2.PARTS]
 
 # Settings that a part must be able to show, beside its defaults.
@@ -57,27 +62,21 @@ WRONG = {
 
 
 class Teacher(Reader):
-    """Reads numbers of runs that learn at a rate, or go on from a number that was set, as their links say."""
-
-    def run(self, query: dict[str, str]) -> Run:
-        key = tuple(sorted((k, v) for k, v in query.items() if k in ("model", "text", "target", "bos", "eta", "set")))
-        found = self.others.get((*key, query.get("optimizer", "")))
-        if found is None:
-            found = super().run(query)
-            if "set" in query:
-                found = found.changed([query["set"]])
-            if "eta" in query or "optimizer" in query:
-                from model.slope import suggested_rate
-
-                optimizer = query.get("optimizer", "sgd")
-                eta = float(query["eta"]) if "eta" in query else suggested_rate(found, optimizer).eta  # type: ignore[arg-type]
-                found = found.at_rate(Rate(eta, optimizer))  # type: ignore[arg-type]
-            self.others[(*key, query.get("optimizer", ""))] = found
-        return found
+    """Reads numbers of runs that learn at a rate, as their links say."""
 
     def __init__(self, app: FastAPI) -> None:
         super().__init__(app)
-        self.others: dict[tuple[object, ...], Run] = {}
+        self.learning: dict[tuple[Run, str, str], Run] = {}
+
+    def run(self, query: dict[str, str]) -> Run:
+        plain, eta, optimizer = super().run(query), query.get("eta", ""), query.get("optimizer", "")
+        if not eta and not optimizer:
+            return plain
+        key = (plain, eta, optimizer)
+        if key not in self.learning:
+            rule: Optimizer = "adamw" if optimizer == "adamw" else "sgd"
+            self.learning[key] = plain.at_rate(Rate(float(eta), rule) if eta else suggested_rate(plain, rule))
+        return self.learning[key]
 
     def faults(self, html: str) -> list[str]:
         """Changes of probability are shown in points, a hundred to one."""
@@ -98,66 +97,30 @@ def teacher(app: FastAPI) -> Teacher:
     return Teacher(app)
 
 
-def finished(client: TestClient, url: str) -> str:
-    """The part's page once its steps are taken."""
-    for _ in range(40):
-        answer = client.get(url)
-        assert answer.status_code == 200, url
-        if "<progress" not in answer.text:
-            return answer.text
-        time.sleep(0.5)
-    raise AssertionError(f"{url} is not done after twenty seconds")
-
-
 def test_every_part_of_the_lesson_is_tried_here() -> None:
     assert set(NAMES) == set(SETTINGS) == set(WRONG)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_alone(client: TestClient, teacher: Teacher, name: str) -> None:
-    part = PARTS[name]
     for query in ["", *SETTINGS[name]]:
-        html = finished(client, f"/embed/{name}?{query}")
-        page = BeautifulSoup(html, "lxml")
-        section = page.select_one(f"section#live-{name}")
-        assert section is not None and section.select_one("h3").get_text() == part.title
-        assert teacher.faults(html) == [], query
-        assert len(html) <= 120_000
-        for number in section.select("a.num"):
-            assert number["href"].startswith((f"/embed/{name}?", "/explore?")), number
-        assert page.select_one("header .links a")["href"].endswith("#" + part.home.partition("#")[2])
+        check_alone(client, teacher, name, query)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_links_and_forms_lead_somewhere(client: TestClient, name: str) -> None:
-    page = BeautifulSoup(finished(client, f"/embed/{name}?"), "lxml").select_one(f"#live-{name}")
-    links = [a["href"] for a in page.select("a:not(.num)") if a["href"].startswith("/")]
-    for url in [*links[:3], *links[-2:], *[a["href"] for a in page.select("a.num")[:2]]]:
-        assert client.get(url).status_code == 200, url
-    form = page.select_one("form.controls")
-    if form is None:
-        return
-    fields = [(f["name"], f.get("value") or "") for f in form.select("input[name]")]
-    fields += [(f["name"], f.select_one("[selected]")["value"]) for f in form.select("select")]
-    assert len(fields) == len({field for field, _ in fields}), "a setting is sent twice"
-    assert form["action"] == f"/embed/{name}" and form.select_one("button") is not None
-    for slider in form.select("[data-pair]"):
-        assert slider["data-pair"] in dict(fields) and not slider.get("name")
-    again = client.get(form["action"], params=fields)
-    same = BeautifulSoup(again.text, "lxml").select_one(f"#live-{name}-out")
-    assert same.get_text() == page.select_one(f"#live-{name}-out").get_text()
+    check_links_and_form(client, name)
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(
-    "query", ["", "model=toy&text=the cat sat&bos=0", "text=Hi", "text=&target=id:3", "text=Ünïcödé 🙂 x"]
-)
+@pytest.mark.parametrize("query", ["", *OTHER_RUNS])
 def test_as_a_fragment_and_on_other_runs(client: TestClient, teacher: Teacher, name: str, query: str) -> None:
-    finished(client, f"/embed/{name}?{query}")
-    answer = client.get(f"/embed/{name}?{query}", headers=HTMX)
-    assert answer.text.lstrip().startswith(f'<section class="live-part" id="live-{name}"')
-    assert "<html" not in answer.text and "<script" not in answer.text and "style=" not in answer.text
-    assert teacher.faults(answer.text) == []
+    check_fragment(client, teacher, name, query)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_numbers_open(client: TestClient, name: str) -> None:
+    assert bare_numbers(finished(client, f"/embed/{name}?"), name) == []
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -171,10 +134,7 @@ def test_a_long_text_makes_buttons_that_carry_it(client: TestClient, teacher: Te
 
 @pytest.mark.parametrize("name", WRONG)
 def test_a_setting_out_of_range_is_named(client: TestClient, name: str) -> None:
-    query, says = WRONG[name]
-    answer = client.get(f"/embed/{name}?{query}")
-    assert answer.status_code == 400
-    assert says in unescape(BeautifulSoup(answer.text, "lxml").select_one("#fault").get_text())
+    check_wrong(client, name, *WRONG[name])
 
 
 # -- what single parts say

@@ -3,102 +3,45 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import pytest
 from bs4 import BeautifulSoup, Tag
-from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from app.lessons import code
-from app.main import create_app
-from app.present.tokens import token_html
-from app.settings import Settings
+from app.live import lesson1
 from model import Run
-from tests.app.conftest import TEXT, save_checkpoint
+from tests.app import lesson_pages
+from tests.app.lesson_pages import CASES, MOST_BYTES, addresses, claims, shown, soup, tokens
 from tests.app.shown_numbers import Reader
 
 PATH = "/lessons/transformer"
-
-SENTENCES = {
-    "default": {"text": TEXT, "target": " Mary"},
-    "short": {"text": "Hi"},
-    "long": {"text": "Once there was a dog that lived near the sea. " * 4 + "It liked the", "target": " sun"},
-    "emoji": {"text": "I like 🙂 and 🐙, and you like 🙃"},
-    "not english": {"text": "Der Hund sah die Katze und lief nach Hause", "target": "sequence"},
-    "empty": {"text": ""},
-    "no start token": {"text": "The cat and the dog", "bos": "0"},
-}
-
-
-@pytest.fixture(scope="module")
-def wide_app(tmp_path_factory: pytest.TempPathFactory) -> FastAPI:
-    """The app with a checkpoint of random weights beside its own models."""
-    directory = save_checkpoint(tmp_path_factory.mktemp("models") / "random")
-    return create_app(Settings(models=str(directory)))
-
-
-@pytest.fixture(scope="module")
-def wide_client(wide_app: FastAPI) -> TestClient:
-    return TestClient(wide_app, raise_server_exceptions=False)
-
-
-@pytest.fixture(scope="module")
-def reader(wide_app: FastAPI) -> Reader:
-    return Reader(wide_app)
+PARTS = [part.name for part in lesson1.PARTS]
 
 
 @pytest.fixture(scope="module")
 def page(client: TestClient) -> BeautifulSoup:
-    return BeautifulSoup(client.get(PATH).text, "lxml")
+    return soup(client, PATH)
 
 
-CASES = [
-    *(
-        (f"{model}: {name}", query | {"model": model})
-        for model in ("embedded", "random")
-        for name, query in SENTENCES.items()
-    ),
-    ("toy", {"model": "toy", "text": "the cat sat on the"}),
-    ("toy, one word", {"model": "toy", "text": "the", "bos": "0"}),
-]
-
-
-@pytest.mark.parametrize("query", [query for _, query in CASES], ids=[name for name, _ in CASES])
+@pytest.mark.parametrize("query", CASES.values(), ids=CASES)
 def test_every_number_and_every_claim(wide_client: TestClient, reader: Reader, query: dict[str, str]) -> None:
     answer = wide_client.get(PATH, params=query)
     assert answer.status_code == 200
-    assert len(answer.content) <= 150_000
+    assert len(answer.content) <= MOST_BYTES
     assert reader.faults(answer.text) == []
     run = reader.run({"target": "", **query})
-    claims = {str(c["data-claim"]): c for c in BeautifulSoup(answer.text, "lxml").select("[data-claim]")}
-    checked = {name: CHECKS[name](run, claim) for name, claim in claims.items()}
+    said = claims(BeautifulSoup(answer.text, "lxml"))
+    checked = {name: CHECKS[name](run, claim) for name, claim in said.items()}
     assert all(checked.values()), checked
-    assert {"top", "look", "active", "stream", "loss"} <= set(claims)
-    assert ("slope" in claims) == (not run.is_sequence)
+    assert {"top", "look", "active", "stream", "loss"} <= set(said)
+    assert ("slope" in said) == (not run.is_sequence)
 
 
 # -- claims, each checked against the run in another way than the page makes it
-
-
-def addresses(claim: Tag) -> list[str]:
-    return [
-        parse_qs(urlsplit(str(a["href"])).query)["at"][0] if a.name == "a" else str(a["value"])
-        for a in claim.select(".num")
-    ]
-
-
-def tokens(claim: Tag) -> list[str]:
-    return [token.get_text() for token in claim.select(".tok")]
-
-
-def shown(run: Run, token: int) -> str:
-    """A token as a page shows it, in plain text."""
-    return BeautifulSoup(f"<p>{token_html(run.model.tokenizer, token)}</p>", "lxml").get_text()
 
 
 def check_top(run: Run, claim: Tag) -> bool:
@@ -234,49 +177,16 @@ def test_ten_sections_in_order_and_a_glossary(page: BeautifulSoup) -> None:
     )
 
 
-def test_ids_are_unique_and_every_heading_can_be_linked(page: BeautifulSoup) -> None:
-    ids = [tag["id"] for tag in page.select("[id]")]
-    assert len(ids) == len(set(ids))
-    for heading in page.select("article > section > h2, article > section > h3"):
-        assert heading.get("id")
-    for link in page.select('a[href^="#"]'):
-        assert link["href"][1:] in ids
-    assert {a["href"][1:] for a in page.select(".toc a")} >= {h["id"] for h in page.select("article > section > h3")}
-
-
-def links(page: BeautifulSoup) -> Iterator[str]:
-    """One link of each kind: other pages, all live parts, some numbers."""
-    yield from {str(a["href"]) for a in page.select("a[href^='/']:not(.num)") if not a["href"].startswith("/explore?")}
-    yield from [str(a["href"]) for a in page.select("article > section > p a.num")][::25]
-
-
-def test_links_resolve(client: TestClient, page: BeautifulSoup) -> None:
-    for url in links(page):
-        assert client.get(url).status_code == 200, url
-
-
-def test_numbers_alone_are_swapped_into_the_panel(page: BeautifulSoup) -> None:
-    """The article boosts its links to #why: whatever is no number must say that it is not meant."""
-    for link in page.select("article a[href^='/']"):
-        own = link.get("data-hx-boost") == "false" or link.find_parent(attrs={"data-hx-boost": "false"})
-        in_part = link.get("data-hx-target", "").startswith("#live-")
-        assert "at=" in link["href"] or own or in_part or link.find_parent(class_="later"), link
-
-
-def test_parts_below_the_fold_are_places_with_a_link(page: BeautifulSoup) -> None:
-    later = page.select(".live-part.later")
-    assert len(later) >= 20
-    for part in later:
-        assert part["data-hx-trigger"] == "revealed" and part.select_one("a")["href"] == part["data-hx-get"]
-    assert page.select_one("#live-guess") and "later" not in page.select_one("#live-guess")["class"]
+def test_it_is_a_page_like_every_lesson(client: TestClient, page: BeautifulSoup) -> None:
+    lesson_pages.check_headings(page)
+    lesson_pages.check_boosted(page)
+    lesson_pages.check_links(client, page, every=25)
+    lesson_pages.check_places(page, PARTS, now=["guess"])
 
 
 def test_all_at_once_for_paper(wide_client: TestClient, reader: Reader) -> None:
     answer = wide_client.get(PATH, params={"all": "1"})
-    whole = BeautifulSoup(answer.text, "lxml")
-    assert whole.select(".later") == [] and len(whole.select(".live-part")) >= 21
-    ids = [tag["id"] for tag in whole.select("[id]")]
-    assert len(ids) == len(set(ids))
+    lesson_pages.check_whole(BeautifulSoup(answer.text, "lxml"), PARTS)
     assert reader.faults(answer.text) == []
 
 

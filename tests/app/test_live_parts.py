@@ -13,6 +13,7 @@ from app.live.table import PARTS
 from model.heads import KINDS
 from tests.app.conftest import TEXT
 from tests.app.live_checks import (
+    MOST_BYTES,
     OTHER_RUNS,
     bare_numbers,
     check_alone,
@@ -23,6 +24,7 @@ from tests.app.live_checks import (
 )
 from tests.app.shown_numbers import Reader, read
 
+LARGEST = {"follow": 150_000}  # all of a block on one page
 SLOW = {"tiny", "cache", "paragraph"}
 
 # Settings that a part must be able to show, beside its defaults.
@@ -91,7 +93,7 @@ def test_every_part_of_the_lesson_is_tried_here() -> None:
 @pytest.mark.parametrize("name", SETTINGS)
 def test_alone(client: TestClient, reader: Reader, name: str) -> None:
     for query in ["", *SETTINGS[name]]:
-        check_alone(client, reader, name, query)
+        check_alone(client, reader, name, query, most=LARGEST.get(name, MOST_BYTES))
     assert "frame-ancestors *" in client.get(f"/embed/{name}").headers["content-security-policy"]
 
 
