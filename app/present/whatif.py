@@ -16,9 +16,10 @@ from app.urls import Cells, State
 from model import Run
 from model.address import Address
 from model.errors import ReaderError
-from model.patch import Patch, parse_patch
+from model.patch import NO_ADDITIONS, Patch, parse_patch
 
 TOKENS = 5  # the likeliest before and after are listed
+ADDITIONS = Markup("the additions of all blocks left out: x = f(x)")
 MOST_CHOICES = 400  # with more than this, single heads are left to the free field
 
 # The sites of a block that are compared, and those after the blocks.
@@ -75,9 +76,9 @@ def sets(run: Run, state: State) -> tuple[Set, ...]:
     """The changes in force."""
     found = []
     for n, change in enumerate(state.changes):
-        patch = parse_patch(run.model, change)
         others = state.changes[:n] + state.changes[n + 1 :]
-        found.append(Set(words(run, patch), change, state.change(*others).url("/whatif")))
+        said = ADDITIONS if change == NO_ADDITIONS else words(run, parse_patch(run.model, change))
+        found.append(Set(said, change, state.change(*others).url("/whatif")))
     return tuple(found)
 
 
@@ -102,7 +103,8 @@ def choices(run: Run) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
     """What can be switched off, by block: (written, words)."""
     config = run.model.config
     heads = range(config.n_head if config.n_layer * (config.n_head + 2) <= MOST_CHOICES else 0)
-    return tuple(
+    whole = ("the whole network", ((NO_ADDITIONS, "the additions of all blocks"),))
+    blocks = (
         (
             f"block {n}",
             (
@@ -113,6 +115,7 @@ def choices(run: Run) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
         )
         for n in range(config.n_layer)
     )
+    return *blocks, whole
 
 
 def whatif_view(base: Run, changed: Run, state: State) -> WhatIfView:
