@@ -223,9 +223,9 @@ class ModelStore:
         self._forget.append(forget)
 
     def _load(self, loading: Loading) -> None:
-        name = loading.entry.name
+        name, dropped = loading.entry.name, False
         try:
-            self._make_room(loading.entry)
+            dropped = self._make_room(loading.entry)
             model = load(loading.entry.source, called=name, advance=loading.advance)
         except BaseException as fault:
             self._ended(name, None)
@@ -233,6 +233,8 @@ class ModelStore:
         else:
             self._ended(name, model)
             loading.model.set_result(model)
+        if dropped:
+            gc.collect()  # again, for a thread that was just ending its use of one
 
     def _ended(self, name: str, model: LanguageModel | None) -> None:
         with self._changed:
@@ -242,8 +244,8 @@ class ModelStore:
                 self._loaded[name] = model
             self._changed.notify_all()
 
-    def _make_room(self, entry: Entry) -> None:
-        """Unload the least recently used models until this one fits; wait a while for those in use."""
+    def _make_room(self, entry: Entry) -> bool:
+        """Unload the least recently used models until this one fits; wait a while for those in use. True if any was."""
         if not self.fits(entry):
             raise TooLarge(
                 f"The model {entry.name} takes {hub.megabytes(entry.memory)} of memory; "
@@ -266,6 +268,7 @@ class ModelStore:
                 forget(name)
         if dropped:
             gc.collect()  # a network and its hooks hold each other
+        return bool(dropped)
 
     # -- what heads do
 

@@ -135,7 +135,7 @@ def test_the_least_recently_used_is_unloaded(store: ModelStore, directory: Path)
     assert store.nbytes == 2 * store.entry("a").memory and is_mapped(directory / "b" / WEIGHTS)
     store.get("c")
     assert [name for name in "abc" if store.is_loaded(name)] == ["a", "c"]
-    assert not is_mapped(directory / "b" / WEIGHTS), "its memory is not given back"
+    until(lambda: not is_mapped(directory / "b" / WEIGHTS))  # its memory is given back
     assert is_mapped(directory / "a" / WEIGHTS) and is_mapped(directory / "c" / WEIGHTS)
 
 
@@ -148,13 +148,13 @@ def test_what_held_the_unloaded_model_lets_go_and_is_made_again(
     room_for(held.models, 1)
     explore = "/explore?model=a&text=The+dog&at=logits[1,5]"
     generated = "/api/v1/generate?model=a&text=The+dog&n=3"
-    before, made = client.get(explore).text, client.get(generated).json()
+    before, made = client.get(explore).text, client.get(generated).json()["text"]
     assert is_mapped(directory / "a" / WEIGHTS) and len(held.runs) == 1 and len(held.generations) == 1
     assert client.get("/api/v1/run?model=b&text=The+dog").status_code == 200
-    assert not is_mapped(directory / "a" / WEIGHTS), "its memory is not given back"
+    until(lambda: not is_mapped(directory / "a" / WEIGHTS))  # its memory is given back
     assert len(held.runs) == 1 and len(held.generations) == 0
     assert client.get(explore).text == before
-    assert client.get(generated).json() == made
+    assert client.get(generated).json()["text"] == made
 
 
 def test_a_model_in_use_is_not_unloaded(store: ModelStore) -> None:
