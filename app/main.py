@@ -17,6 +17,7 @@ from app.generations import Generations
 from app.jobs import JobStore
 from app.limits import Limits, Rates
 from app.loading import StillLoading, model_ready, still_loading
+from app.long_text import in_full
 from app.metrics import add_metrics
 from app.models import ModelStore
 from app.pages import (
@@ -66,7 +67,7 @@ class App(FastAPI):
         if scope["type"] != "http":
             await super().__call__(scope, receive, send)
             return
-        scope = proxy.seen_from_outside(scope, self.state.services.settings)
+        scope = in_full(proxy.seen_from_outside(scope, self.state.services.settings))
         token = ROOT.set(scope["root_path"])
         try:
             await super().__call__(scope, receive, send)

@@ -28,6 +28,9 @@ Pairs = tuple[tuple[str, str], ...]  # parameters of a URL
 # (app.main.App), so that several apps with different prefixes can live in one process.
 ROOT: ContextVar[str] = ContextVar("root", default="")
 
+# The text that the path of the page asked for holds already: see app.long_text. Links that stay there leave it out.
+NEAR: ContextVar[str | None] = ContextVar("near", default=None)
+
 
 def rooted(path: str) -> str:
     """A path of the app (“/explore?…”) as a browser must ask for it. A URL is rooted once, where it is written."""
@@ -157,8 +160,19 @@ class State:
 
     @property
     def page_query(self) -> list[tuple[str, str]]:
-        """The run, and what the page where its numbers open needs besides."""
-        return [*self.run_query, *self.own, *self.look]
+        """The run, and what the page where its numbers open needs besides: what a form to `front` keeps."""
+        run = [pair for pair in self.run_query if not (self.is_near and pair[0] == "text")]
+        return [*run, *self.own, *self.look]
+
+    @property
+    def is_near(self) -> bool:
+        """Whether the path of the page that is made holds this text, so that a link to the same page need not."""
+        return self.page == EXPLORE and NEAR.get() == self.text
+
+    @property
+    def front(self) -> str:
+        """What a link or form to the page where its numbers open begins with."""
+        return self.page.rpartition("/")[2] if self.is_near else rooted(self.page)
 
     @property
     def is_framed(self) -> bool:
@@ -183,8 +197,9 @@ class State:
             view.append(("trail", "~".join(self.trail)))
         return view
 
-    def query(self) -> str:
-        pairs = [*self.run_query, *([("at", self.at)] if self.at else []), *self.view_query]
+    def query(self, *, without_text: bool = False) -> str:
+        run = [pair for pair in self.run_query if not (without_text and pair[0] == "text")]
+        pairs = [*run, *([("at", self.at)] if self.at else []), *self.view_query]
         return urlencode(pairs, safe=SAFE, quote_via=quote)
 
     def url(self, path: str = "") -> str:
@@ -192,11 +207,14 @@ class State:
         if path and path != self.page:
             return f"{rooted(path)}?{self.query()}"
         own = f"{urlencode(kept, safe=SAFE, quote_via=quote)}&" if (kept := [*self.own, *self.look]) else ""
-        return f"{rooted(self.page)}?{own}{self.query()}"
+        return f"{self.front}?{own}{self.query(without_text=self.is_near)}"
 
     def api(self, what: Literal["run", "values", "explain"], **extra: str) -> str:
         """The JSON twin, with the address where it takes one."""
         at = [("at", self.at)] if self.at and what != "run" else []
+        if self.is_near:
+            query = urlencode([*self.page_query, *at, *extra.items()], safe=SAFE, quote_via=quote)
+            return f"api/v1/{what}?{query}"
         query = urlencode([*self.run_query, *at, *extra.items()], safe=SAFE, quote_via=quote)
         return f"{rooted(f'/api/v1/{what}')}?{query}"
 
@@ -221,7 +239,7 @@ class Cells:
     def __init__(self, state: State) -> None:
         front = urlencode(state.page_query, safe=SAFE, quote_via=quote)
         self.as_buttons = len(front) > LONG_QUERY
-        self._front = escape(f"{rooted(state.page)}?{front}&at=", quote=True)
+        self._front = escape(f"{state.front}?{front}{'&' if front else ''}at=", quote=True)
 
     def number(self, at: str, shown: str, *, css: str = "num", current: bool = False, label: str = "") -> Markup:
         """One clickable number. `shown` is plain text; `label` an accessible name where `shown` does not say enough."""

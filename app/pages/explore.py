@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from fastapi import APIRouter, Request
 from starlette.datastructures import Headers
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from app.long_text import shorter
 from app.params import Held, PageState
 from app.present import steps
 from app.present.map import map_view
@@ -18,7 +19,7 @@ from app.present.share import of_number
 from app.present.values import values_view
 from app.present.why import why_view
 from app.services import Services
-from app.urls import State, absolute
+from app.urls import NEAR, State, absolute
 from model import Run
 from model.address import Calc, parse
 from model.errors import AddressError
@@ -35,6 +36,10 @@ HEADERS = {"Vary": "HX-Request, HX-Target, HX-History-Restore-Request", "Cache-C
 @router.api_route("/explore", methods=["GET", "HEAD"])
 async def explore(request: Request, state: PageState, held: Held) -> Response:
     """The page, or the zone that HTMX asks for."""
+    near = request.scope.get("near")
+    if elsewhere := shorter(state, near):
+        return RedirectResponse(elsewhere, 303)
+    NEAR.set(near)
     zone = requested_zone(request.headers)
     origin = absolute(request, "")
     html = await held.runs.use(state, lambda run: render(held, run, state, zone, origin))
@@ -60,9 +65,10 @@ def render(held: Services, run: Run, asked: State, zone: str, origin: str = "") 
         "models": held.models,
         "title": heading(run, shown.at),
         "fragment": bool(zone),
-        "shared": of_number(run, state),
         "origin": origin,
     }
+    if not state.is_near:  # what shares it would repeat the text many times
+        context["shared"] = of_number(run, state)
     if zone in ("", "zones"):
         context |= {"sentence": sentence_view(run, shown), "map": map_view(run, shown)}
     if zone in ("", "zones", "values"):

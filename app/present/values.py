@@ -71,7 +71,7 @@ class ValuesView:
     top: tuple[Top, ...]
     top_words: Markup
     address: str
-    page: str  # where its forms lead, and what they carry there
+    front: str  # where its forms lead, and what they carry there
     run_query: tuple[tuple[str, str], ...]
     share: str  # how to share the table; "" in an embed, which is shared already
     csv: str
@@ -104,9 +104,9 @@ def values_view(run: Run, state: State) -> ValuesView:
         top=_top(run, node, shown, cells),
         top_words=_top_words(run, node, shown),
         address=str(address),
-        page=state.page,
+        front=state.front,
         run_query=tuple(state.page_query),
-        share="" if state.is_framed else f"{share_url(state.url())}&as=values",
+        share="" if state.is_framed or state.is_near else f"{share_url(state.url())}&as=values",
         csv=downloads.api("values", format="csv"),
         npy=downloads.api("values", format="npy"),
     )

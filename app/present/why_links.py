@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 
 from markupsafe import Markup
 
-from app.urls import SAFE, State, rooted
+from app.urls import SAFE, State
 from model.learn import after_steps
 
 FORM = "follow"
@@ -31,7 +31,7 @@ class Links:
         self.fields = [*state.page_query, *onward]
         self.as_buttons = len(urlencode(self.fields, safe=SAFE, quote_via=quote)) > LONG_FRONT
         before, after = (urlencode(part, safe=SAFE, quote_via=quote) for part in (state.page_query, onward))
-        self._front = escape(f"{rooted(state.page)}?{before}&at=", quote=True)
+        self._front = escape(f"{state.front}?{before}{'&' if before else ''}at=", quote=True)
         self._back = escape(f"&{after}", quote=True)
 
     def to(self, at: str, shown: str | Markup, *, css: str = "num", title: str = "", current: bool = False) -> Markup:
