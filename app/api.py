@@ -67,6 +67,9 @@ async def models(held: Held) -> Response:
             is_default=entry.name == held.models.default,
             d_head=entry.config.d_head,
             n_parameters=entry.n_parameters,
+            memory=entry.memory,
+            on_disk=entry.on_disk,
+            is_loaded=held.models.is_loaded(entry.name),
             text=entry.text,
             **{k: v for k, v in vars(entry.config).items() if k in schemas.ModelCard.model_fields},
         )

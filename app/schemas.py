@@ -37,6 +37,9 @@ class ModelCard(Schema):
     n_ctx: int = Field(description="The longest text in tokens, the start token counted.")
     act: str = Field(description="The feed-forward network's activation.", examples=["gelu_new"])
     n_parameters: int
+    memory: int = Field(description="Bytes that it takes when loaded.")
+    on_disk: int = Field(description="Bytes of the file with its weights; 0 where it has none.")
+    is_loaded: bool = Field(description="Whether it is in memory; if not, it is loaded when first asked for.")
     text: str = Field(description="The text that is run where none is given.")
 
 

@@ -508,3 +508,12 @@ def test_a_half_checkpoint_in_the_cache_is_offered_again(offered: StandIn) -> No
     target.write_bytes(target.read_bytes()[:5000])
     store = ModelStore(Settings())
     assert "gpt2" not in store and [one.name for one in store.offers] == ["gpt2"]
+
+
+def test_the_api_says_what_each_takes(directory: Path) -> None:
+    made = create_app(Settings(models=str(directory)))
+    made.state.services.models.get("a")
+    cards = {card["name"]: card for card in TestClient(made).get("/api/v1/models").json()["models"]}
+    assert cards["a"]["memory"] == sum(4 * p.numel() for p in made.state.services.models.get("a").net.parameters())
+    assert cards["a"]["on_disk"] == (directory / "a" / WEIGHTS).stat().st_size and cards["toy"]["on_disk"] == 0
+    assert (cards["a"]["is_loaded"], cards["b"]["is_loaded"]) == (True, False)
