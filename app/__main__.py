@@ -41,6 +41,8 @@ def main() -> int:
     except ReaderError as error:
         print(error.message, error.hint, file=sys.stderr)
         return 2
+    except KeyboardInterrupt:  # while a model was being fetched
+        return 130
     return serve(app, settings, listener)
 
 

@@ -108,6 +108,12 @@ class Downloads:
                 if download.stage == "waiting":
                     download.stage = "cancelled"
 
+    def close(self) -> None:
+        """Call all off; what has come is kept."""
+        for name in list(self._all):
+            self.cancel(name)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
     def _work(self, download: Download) -> None:
         with self._lock:
             if download.stage != "waiting":

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from app.limits import spend
 from app.models import ModelStore
+from app.process import use_threads
 from app.runs import Busy
 from app.settings import Settings
 from model import LanguageModel
@@ -109,6 +110,7 @@ class Generations:
         self._models = models
         self._budget = settings.generation_memory_mb * 2**20
         self._queue = settings.run_queue
+        self._threads = settings.threads
         self._pool = ThreadPoolExecutor(settings.run_threads, thread_name_prefix="generate")
         self._lock = threading.Lock()
         self._waiting = 0
@@ -137,6 +139,7 @@ class Generations:
 
     def _advance(self, key: Key, n: int, seconds: float) -> Generation:
         model = self._models.get(key.model)
+        use_threads(model.n_parameters, self._threads)
         with self._lock:
             generation = self._kept.get(key)
         if generation is None:

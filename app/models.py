@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from app.downloads import Downloads
-from app.process import machine_memory
+from app.process import machine_memory, use_threads
 from app.settings import Settings
 from app.urls import DEFAULT_TEXT
 from model import LanguageModel, hub, load
@@ -31,7 +31,9 @@ from model.errors import CheckpointError, ReaderError, UnknownModel
 from model.heads import HeadScores, measure_heads
 from model.hub import DownloadError, Published
 from model.loading import EMBEDDED
+from model.tokenizer import Tokenizer, load_tokenizer
 from model.toy import CONFIG as TOY_CONFIG
+from model.toy import toy
 
 log = logging.getLogger(__name__)
 
@@ -120,6 +122,7 @@ class ModelStore:
     def __init__(self, settings: Settings) -> None:
         self._entries = {entry.name: entry for entry in _built_in()}
         self.budget = settings.model_memory_mb * 2**20 or int(SHARE * machine_memory())
+        self._threads = settings.threads
         self.downloads_allowed = settings.downloads != "off"
         self.downloads = Downloads(self._arrived)
         self._loaded: OrderedDict[str, LanguageModel] = OrderedDict()
@@ -130,6 +133,7 @@ class ModelStore:
         self._measuring: dict[str, threading.Lock] = {}
         self._changed = threading.Condition()  # guards all of these
         self._loaders = ThreadPoolExecutor(LOADERS, thread_name_prefix="load")
+        self._unfit: set[str] = set()
         self._forget: list[Callable[[str], None]] = []
         self._find(settings)
 
@@ -143,6 +147,8 @@ class ModelStore:
 
     def entry(self, name: str) -> Entry:
         """The model of that name, "" being the default. Raises UnknownModel, NotHere."""
+        if (name or self.default) not in self._entries:
+            self._look_into_cache()
         try:
             return self._entries[name or self.default]
         except KeyError:
@@ -156,7 +162,13 @@ class ModelStore:
     @property
     def offers(self) -> list[Published]:
         """The published checkpoints that are not here and may be fetched."""
+        self._look_into_cache()
         return [one for one in hub.PUBLISHED if one.name not in self._entries] if self.downloads_allowed else []
+
+    def close(self) -> None:
+        """Begin nothing more."""
+        self.downloads.close()
+        self._loaders.shutdown(wait=False, cancel_futures=True)
 
     # -- loading and unloading
 
@@ -182,6 +194,14 @@ class ModelStore:
         """The loaded model, waited for without holding a thread."""
         found = self.begin(name)
         return await asyncio.shield(asyncio.wrap_future(found.model)) if isinstance(found, Loading) else found
+
+    def tokenizer(self, name: str) -> Tokenizer:
+        """A model's tokenizer, whether its weights are in memory or not: they are not read for it."""
+        entry = self.entry(name)
+        loaded = self._loaded.get(entry.name)
+        if loaded is not None:
+            return loaded.tokenizer
+        return load_tokenizer(entry.directory) if entry.directory else toy().tokenizer
 
     def is_loaded(self, name: str) -> bool:
         return name in self._loaded
@@ -277,6 +297,7 @@ class ModelStore:
         name = self.entry(name).name
         with self._measuring.setdefault(name, threading.Lock()), self.in_use(name):
             if name not in self._heads:
+                use_threads(self.entry(name).n_parameters, self._threads)
                 self._heads[name] = measure_heads(self.get(name))
             return self._heads[name]
 
@@ -290,9 +311,7 @@ class ModelStore:
             self.default = self._add(Path(settings.model))
         for directory in filter(None, settings.models.split(os.pathsep)):
             self._add_all(Path(directory))
-        for one in hub.PUBLISHED:
-            if one.name not in self._entries and (found := hub.cached(one)):
-                self._arrived(one, found)
+        self._look_into_cache()
         if self.default not in self._entries:
             self._fetch_default(settings)
 
@@ -303,10 +322,16 @@ class ModelStore:
         try:
             if not self.downloads_allowed:
                 raise DownloadError(f"{one.title} is not on this machine, and EVERYNUMBER_DOWNLOADS is off.")
-            self._arrived(one, hub.fetch(one))
+            self._arrived(one, hub.fetch(one, patient=True))
         except DownloadError as fault:
             self.default = next(iter(self._entries))
             log.error("%s %s Meanwhile “%s” is shown.", fault.message, fault.hint, self.default)
+
+    def _look_into_cache(self) -> None:
+        """Published checkpoints that the hub's cache holds by now, whoever fetched them."""
+        for one in hub.PUBLISHED:
+            if one.name not in self._entries and one.name not in self._unfit and (found := hub.cached(one)):
+                self._arrived(one, found)
 
     def _arrived(self, one: Published, directory: Path) -> None:
         """A published checkpoint is in the hub's cache: from now on it can be chosen."""
@@ -314,6 +339,7 @@ class ModelStore:
             config = _config(directory)
         except CheckpointError as fault:
             log.warning("Left out %s: %s", one.name, fault.message)
+            self._unfit.add(one.name)
             return
         self._entries.setdefault(one.name, Entry(one.name, config, directory, directory, directory / "README.md"))
 

@@ -18,13 +18,22 @@ M_ARENA_MAX, ARENAS = -8, 2
 
 
 def tune(n_parameters: int, threads: int = 0) -> None:
-    """Set PyTorch's threads (0: one for a small network, else one a core) and let freed large blocks go at once."""
-    # A small network is done before its threads have met: on a busy machine they mostly wait for each other.
-    torch.set_num_threads(threads or ((os.cpu_count() or 1) if is_large(n_parameters) else 1))
+    """Set PyTorch's threads for the default network, and let freed large blocks go at once."""
+    use_threads(n_parameters, threads)
     with contextlib.suppress(OSError, AttributeError):  # another C library has nothing to set
         libc = ctypes.CDLL("libc.so.6")
         libc.mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK)
         libc.mallopt(M_ARENA_MAX, ARENAS)
+
+
+def use_threads(n_parameters: int, threads: int = 0) -> None:
+    """Set how many of PyTorch's threads work for the calling one; 0: one for a small network, else one a core.
+
+    A small network is done before its threads have met: on a busy machine they mostly wait for each other.
+    """
+    wanted = threads or ((os.cpu_count() or 1) if is_large(n_parameters) else 1)
+    if torch.get_num_threads() != wanted:
+        torch.set_num_threads(wanted)
 
 
 def machine_memory() -> int:

@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeVar
 from app.limits import spend
 from app.models import Busy as Busy
 from app.models import ModelStore
+from app.process import use_threads
 from app.settings import Settings
 from app.urls import State
 from model import Run
@@ -51,6 +52,7 @@ class RunStore:
         self._budget = settings.run_memory_mb * 2**20
         self._whole = settings.long_run_mb * 2**20
         self._queue = settings.run_queue
+        self._threads = settings.threads
         self._pool = ThreadPoolExecutor(settings.run_threads, thread_name_prefix="run")
         self._lock = threading.Lock()
         self._kept: OrderedDict[Key, Run] = OrderedDict()
@@ -67,7 +69,7 @@ class RunStore:
             await self.models.ready(key.model)  # not in a thread that other models' runs wait for
             run = await asyncio.shield(asyncio.wrap_future(self.submit(key)))
             try:
-                return await self.in_thread(lambda: work(self._view(key, run, way(state))))
+                return await self.in_thread(lambda: self._work(key, run, state, work))
             finally:
                 self._keep(key, run)
 
@@ -78,7 +80,7 @@ class RunStore:
             self.models.get(key.model)
             run = self.submit(key).result()
             try:
-                return work(self._view(key, run, way(state)))
+                return self._work(key, run, state, work)
             finally:
                 self._keep(key, run)
 
@@ -127,7 +129,12 @@ class RunStore:
     def __len__(self) -> int:
         return len(self._kept)
 
+    def _work(self, key: Key, run: Run, state: State, work: Callable[[Run], T]) -> T:
+        use_threads(run.model.n_parameters, self._threads)
+        return work(self._view(key, run, way(state)))
+
     def _compute(self, key: Key) -> Run:
+        use_threads(self.models.entry(key.model).n_parameters, self._threads)
         if not key.changes:
             return self.models.get(key.model).run(key.text, key.target or None, bos=key.bos, whole=self._whole)
         base = self._kept.get(key._replace(changes=())) or self._compute(key._replace(changes=()))

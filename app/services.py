@@ -30,3 +30,4 @@ class Services:
         self.jobs.close()
         self.generations.close()
         self.runs.close()
+        self.models.close()

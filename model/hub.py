@@ -71,7 +71,8 @@ class Published:
     def title(self) -> str:
         """As its authors write it: GPT-2, GPT-2 medium, DistilGPT-2."""
         kind, _, rest = self.name.partition("-")
-        return {"gpt2": "GPT-2", "distilgpt2": "DistilGPT-2"}.get(kind, kind) + (f" {rest}" if rest else "")
+        size = rest.upper() if rest == "xl" else rest
+        return {"gpt2": "GPT-2", "distilgpt2": "DistilGPT-2"}.get(kind, kind) + (f" {size}" if size else "")
 
 
 def _gpt2(n_layer: int, n_head: int, d_model: int) -> Config:
@@ -129,8 +130,9 @@ def _is_checkpoint(directory: Path) -> bool:
 
 
 def unfinished(one: Published) -> int:
-    """Bytes of a download of this checkpoint that broke off: the next one goes on from there."""
-    return max((path.stat().st_size for path in _blobs(one).glob("*.incomplete")), default=0)
+    """Bytes of weights that a download which broke off has left: the next one goes on from there."""
+    name = one.sha256 or "?" * SHA256
+    return max((path.stat().st_size for path in _blobs(one).glob(f"{name}.incomplete")), default=0)
 
 
 def cache_directory() -> Path:
@@ -145,10 +147,11 @@ def _blobs(one: Published) -> Path:
 # -- fetching
 
 
-def fetch(one: Published, advance: Advance | None = None) -> Path:
+def fetch(one: Published, advance: Advance | None = None, *, patient: bool = False) -> Path:
     """The checkpoint's directory; what of it is not in the cache yet is downloaded, with a bar in a terminal.
 
-    `advance` hears of every mebibyte. Raises DownloadError; then no broken file is left in the cache.
+    `advance` hears of every mebibyte. Where another process is fetching the same file, the patient wait for it.
+    Raises DownloadError; then no broken file is left in the cache.
     """
     if found := cached(one):
         return found
@@ -158,7 +161,7 @@ def fetch(one: Published, advance: Advance | None = None) -> Path:
         _check_space(one, total - unfinished(one))
         done = 0
         for name, offer in offers.items():
-            _fetch_file(one, name, offer, partial(_all_together, advance, done, total))
+            _fetch_file(one, name, offer, partial(_all_together, advance, done, total), patient)
             done += offer.size or 0
     found = cached(one)
     if found is None:
@@ -197,12 +200,14 @@ def _check_space(one: Published, needed: int) -> None:
         )
 
 
-def _fetch_file(one: Published, name: str, offer: HfFileMetadata, advance: Callable[[int], None]) -> None:
+def _fetch_file(
+    one: Published, name: str, offer: HfFileMetadata, advance: Callable[[int], None], patient: bool
+) -> None:
     """One file into the cache: downloaded to the end, checked, then put in its place by the hub's client."""
     assert offer.etag
     blob = _blobs(one) / offer.etag
     blob.parent.mkdir(parents=True, exist_ok=True)
-    with _alone(blob):
+    with _alone(blob, patient):
         if blob.exists() and checksum(blob, offer.etag) != offer.etag:
             blob.unlink()  # a half file of some other program
         if not blob.exists():
@@ -222,12 +227,12 @@ def _fetch_file(one: Published, name: str, offer: HfFileMetadata, advance: Calla
 
 
 @contextmanager
-def _alone(blob: Path) -> Iterator[None]:
+def _alone(blob: Path, patient: bool = False) -> Iterator[None]:
     """One process at a time fetches a file; the lock lies where the hub's client keeps its own."""
     lock = blob.parents[2] / ".locks" / blob.parents[1].name / f"{blob.name}.incomplete.lock"
     lock.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with FileLock(lock, timeout=1.0):
+        with FileLock(lock, timeout=-1 if patient else 1.0):
             yield
     except Timeout:
         raise DownloadError(

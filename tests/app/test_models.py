@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from bs4 import BeautifulSoup
 from fastapi import FastAPI
 from starlette.testclient import TestClient
@@ -517,3 +518,43 @@ def test_the_api_says_what_each_takes(directory: Path) -> None:
     assert cards["a"]["memory"] == sum(4 * p.numel() for p in made.state.services.models.get("a").net.parameters())
     assert cards["a"]["on_disk"] == (directory / "a" / WEIGHTS).stat().st_size and cards["toy"]["on_disk"] == 0
     assert (cards["a"]["is_loaded"], cards["b"]["is_loaded"]) == (True, False)
+
+
+def test_what_another_server_fetched_is_found_without_a_restart(offered: StandIn) -> None:
+    made = create_app(Settings(downloads="off"))
+    client = local(made)
+    assert client.get("/api/v1/run?model=gpt2&text=The").status_code == 404
+    hub.fetch(offered.published)
+    assert client.get("/api/v1/run?model=gpt2&text=The").status_code == 200
+    other = local(create_app(Settings(downloads="off")))
+    assert other.get("/models").text.count('id="model-gpt2"') == 1
+
+
+def test_a_server_that_stops_calls_its_downloads_off(offered: StandIn) -> None:
+    made = create_app(Settings())
+    downloads = made.state.services.models.downloads
+    offered.holds_at = 4 * PIECE
+    with local(made) as client:
+        client.post("/models/gpt2/get")
+        until(lambda: downloads.find("gpt2").done >= 4 * PIECE)
+    offered.may_go_on.set()
+    until(lambda: downloads.find("gpt2").is_over)
+    assert downloads.find("gpt2").stage == "cancelled" and hub.unfinished(offered.published) > 0
+
+
+def test_a_large_model_beside_a_small_default_has_all_cores(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads, seen = torch.get_num_threads(), dict[str, int]()
+    monkeypatch.setattr("app.process.is_large", lambda n: n > 10_000)
+    monkeypatch.setattr("os.cpu_count", lambda: 3)
+    held = create_app(Settings(model="toy", models=str(directory), run_threads=1)).state.services
+    for name, text in (("toy", "the"), ("a", "The"), ("toy", "the cat"), ("a", "The dog")):
+        held.runs.use_here(State(model=name, text=text), lambda run: seen.update({run.text: torch.get_num_threads()}))
+    assert seen == {"the": 1, "The": 3, "the cat": 1, "The dog": 3}
+    torch.set_num_threads(threads)
+
+
+def test_a_tokenizer_is_had_without_the_weights(store: ModelStore) -> None:
+    ids = [store.tokenizer(name).encode("the cat") for name in ("a", "toy")]
+    assert not store.is_loaded("a") and not store.is_loaded("toy")
+    assert ids == [store.get(name).tokenizer.encode("the cat") for name in ("a", "toy")]
+    assert store.tokenizer("a") is store.get("a").tokenizer

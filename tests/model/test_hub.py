@@ -6,7 +6,9 @@ import errno
 import os
 import shutil
 import struct
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,13 @@ def fault(state: StandIn) -> DownloadError:
     return error_of(DownloadError, fetch, state.published)
 
 
+def until(true: Callable[[], object], seconds: float = 20.0) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it took too long"
+        time.sleep(0.01)
+
+
 # -- the list
 
 
@@ -56,7 +65,7 @@ def test_the_list_says_the_published_shapes_and_counts() -> None:
         assert 0 < header < 100_000, one.name  # the file is its float32 weights and causal masks, and a header
 
 
-@pytest.mark.parametrize(("name", "title"), [("gpt2", "GPT-2"), ("distilgpt2", "DistilGPT-2"), ("gpt2-xl", "GPT-2 xl")])
+@pytest.mark.parametrize(("name", "title"), [("gpt2", "GPT-2"), ("distilgpt2", "DistilGPT-2"), ("gpt2-xl", "GPT-2 XL")])
 def test_titles(name: str, title: str) -> None:
     one = hub.published(name)
     assert one is not None and one.title == title
@@ -327,3 +336,16 @@ def test_unknown_names_are_told_with_all_that_are_known() -> None:
 
 def test_a_fetched_checkpoint_reads_its_config(standing_in: StandIn) -> None:
     assert read_config(fetch(standing_in.published)) == standing_in.published.config
+
+
+def test_the_patient_wait_for_another_program_and_then_have_it(standing_in: StandIn) -> None:
+    standing_in.holds_at = 4 * PIECE
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(fetch, standing_in.published)
+        until(lambda: standing_in.weights_asked())
+        second = pool.submit(fetch, standing_in.published, patient=True)
+        time.sleep(0.05)
+        assert not second.done()
+        standing_in.may_go_on.set()
+        assert first.result() == second.result()
+    assert standing_in.weights_asked() == [0]
