@@ -14,12 +14,12 @@ from urllib.parse import parse_qs, quote
 
 from starlette.types import Scope
 
-from app.urls import SAFE, State, rooted
+from app.urls import PACKABLE, SAFE, State, rooted
 
 LONG = 1500  # characters of a text, as a URL quotes it, from which on it is packed
 MOST = 2**20  # bytes that a packed text may have
 
-PACKED = re.compile(r"/~([A-Za-z0-9_-]+)(/explore|/api/v1/(?:run|values|explain))")
+PACKED = re.compile(rf"/~([A-Za-z0-9_-]+)({'|'.join(PACKABLE)}|/api/v1/(?:run|values|explain))")
 
 
 def packed(text: str) -> str:
@@ -39,7 +39,7 @@ def unpacked(packed: str) -> str | None:
 
 
 def in_full(scope: Scope) -> Scope:
-    """A request for a page with its text packed in the path as the same one with the text among the parameters.
+    """A request with its text packed in the path as the same one with the text among the parameters.
 
     `scope["near"]` is that text.
     """

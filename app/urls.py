@@ -21,6 +21,7 @@ LONG_QUERY = 400
 SAFE = "[],:()*/~"
 
 EXPLORE, SHARE = "/explore", "/share"
+PACKABLE = (EXPLORE, "/whatif", "/learn")  # pages that may have their text in the path: see app.long_text
 
 Pairs = tuple[tuple[str, str], ...]  # parameters of a URL
 
@@ -205,6 +206,8 @@ class State:
     def url(self, path: str = "") -> str:
         """A link to a page in this state (none named: where its numbers open), not yet escaped for HTML."""
         if path and path != self.page:
+            if self.is_near and path in PACKABLE:
+                return f"{path[1:]}?{self.query(without_text=True)}"
             return f"{rooted(path)}?{self.query()}"
         own = f"{urlencode(kept, safe=SAFE, quote_via=quote)}&" if (kept := [*self.own, *self.look]) else ""
         return f"{self.front}?{own}{self.query(without_text=self.is_near)}"

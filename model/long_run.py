@@ -91,10 +91,10 @@ class LongRun(Run):
         self._scratch.shed(nbytes)
 
     def seconds_back(self, block: int | None = 0) -> float:
-        """Each block on the way takes a pass through it again and about two back."""
+        """Each block on the way takes a pass through it again and one back."""
         first = self.model.config.n_layer if block is None else block
         ahead = [n for n in range(first, self.model.config.n_layer) if f"blocks.{n}.resid_pre" not in self._slopes]
-        return 3 * self.seconds_inside * len(ahead)
+        return 2 * self.seconds_inside * len(ahead)
 
     @property
     def seconds_inside(self) -> float:

@@ -73,7 +73,7 @@ class Run:
 
     def seconds_back(self, block: int | None = 0) -> float:
         """About how long it takes until slopes in a block (None: after the blocks) are known."""
-        return 0.0 if self.has_slopes else 1.5 * self.model.seconds(self.n_pos)
+        return 0.0 if self.has_slopes else self.model.seconds(self.n_pos)
 
     @property
     def seconds_inside(self) -> float:

@@ -16,7 +16,7 @@ from model.address import Address, Calc, parse
 GUESSES = 5
 
 # Of a text of more tokens than the first of these, so many are shown around what is looked at, and at the end.
-MOST_TOKENS, AROUND, AT_THE_END = 96, 48, 8
+MOST_TOKENS, AROUND, AT_THE_END = 96, 32, 4
 
 # Axes that are positions, and what a position on them is called beside its token.
 ROLES = {"pos": "", "query": "query", "key": "key"}
