@@ -210,6 +210,12 @@ class Here:
         query = urlencode(self.pairs(**changes), safe=SAFE, quote_via=quote)
         return f"{rooted(f'/embed/{self.part.name}')}?{query}"
 
+    @property
+    def file_url(self) -> str:
+        """The part as it stands, as a file that needs no server."""
+        query = urlencode(self.pairs(), safe=SAFE, quote_via=quote)
+        return f"{rooted(f'/export/{self.part.name}.html')}?{query}"
+
     def hidden(self, *visible: str) -> list[tuple[str, str]]:
         """Fields that a form carries unseen: all but those it shows."""
         return [(name, value) for name, value in self.pairs() if name not in visible]

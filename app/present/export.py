@@ -20,6 +20,7 @@ from app.present import steps
 from app.present.export_html import Leads, links_in, stand_alone
 from app.present.why import why_view
 from app.present.why_panel import WhyView
+from app.present.why_terms import PAGE
 from app.urls import State
 from model import Run
 from model.address import Calc, parse
@@ -64,11 +65,13 @@ class File:
         self._own = _run_in(self.state.url())
         self._found: dict[str, tuple[WhyView, str]] = {}
 
-    def explain(self, at: str, limit: int | None = None) -> str:
+    def explain(self, at: str, limit: int = PAGE) -> str:
         """The panel of one number, to be part of the file. Returns its HTML as a page has it."""
         state = replace(self.state, at=at)
-        view = why_view(self.run, state) if limit is None else why_view(self.run, state, limit=limit)
-        view = replace(view, trail=(), tabs=(), order=(), pager=(), page="", files=(), nudge=None, whatif="", hidden=())
+        view = replace(
+            why_view(self.run, state, limit=limit),
+            trail=(), tabs=(), order=(), pager=(), page="", nudge=None, whatif="", downloads=None, hidden=(),
+        )  # fmt: skip
         html = self._render(view, state)
         self._found[at] = view, html
         return html

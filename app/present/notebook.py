@@ -86,9 +86,13 @@ def _title(run: Run, e: Explanation, url: str, version: str) -> Iterator[str]:
 
 
 def _settings(run: Run, e: Explanation) -> Iterator[str]:
+    yield "import os"
+    yield ""
     yield "import torch"
     yield ""
     yield f"MODEL = {run.model.name!r}"
+    yield "# A directory with the model’s config.json and model.safetensors; not named, the project is asked."
+    yield 'CHECKPOINT = os.environ.get("CHECKPOINT", "")'
     yield f"TEXT = {run.text!r}"
     yield f"BOS = {run.bos}  # whether the start token is put in front"
     yield f"TOKENS = {list(run.tokens)}"
@@ -125,15 +129,11 @@ def _network() -> Iterator[str]:
 
 
 def _from_scratch(run: Run, e: Explanation) -> Iterator[str]:
-    yield "import os"
-    yield ""
-    yield "# The checkpoint: a directory that holds config.json and model.safetensors. Not named, the project is asked."
-    yield 'DIRECTORY = os.environ.get("CHECKPOINT", "")'
-    yield "if not DIRECTORY:"
+    yield "if not CHECKPOINT:"
     yield from _found(run)
     yield ""
     steps = ", ETA, IS_ADAMW" if named(e.address) else ""
-    yield f"run = PlainRun(DIRECTORY, TOKENS, TARGET, IS_SEQUENCE, CHANGES{steps})"
+    yield f"run = PlainRun(CHECKPOINT, TOKENS, TARGET, IS_SEQUENCE, CHANGES{steps})"
     parsed = parse(e.address)
     yield f"from_scratch = float({expression(run, parsed.tree if isinstance(parsed, Calc) else parsed)})"
     yield 'print(f"from scratch {from_scratch:.9g}, captured {CAPTURED:.9g}, difference {from_scratch - CAPTURED:.2g}")'
@@ -143,12 +143,12 @@ def _found(run: Run) -> Iterator[str]:
     if run.model.directory is None:  # the toy is made in memory
         yield "    from model.toy import save_toy"
         yield ""
-        yield '    DIRECTORY = "toy"'
-        yield "    save_toy(Path(DIRECTORY))"
+        yield '    CHECKPOINT = "toy"'
+        yield "    save_toy(Path(CHECKPOINT))"
     else:
         yield "    from model import load"
         yield ""
-        yield "    DIRECTORY = load(MODEL).directory"
+        yield "    CHECKPOINT = load(MODEL).directory"
 
 
 def _with_project(run: Run, e: Explanation) -> Iterator[str]:
@@ -166,7 +166,7 @@ def _project(run: Run, at: str) -> Project:
     """How this project's own hand makes the run."""
     target = "sequence" if run.is_sequence else f"id:{run.target}"
     changes = f", changes={[str(patch) for patch in run.patches]!r}" if run.patches else ""
-    made = f"load(MODEL).run(TEXT, target={target!r}, bos=BOS{changes})"
+    made = f"load(CHECKPOINT or MODEL).run(TEXT, target={target!r}, bos=BOS{changes})"
     if not named(at):
         return Project((), made)
     rate = f"Rate({floats(run.rate.eta)}, {run.rate.optimizer!r})"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from model import Run
     from model.explain import Explanation, Term
 
-MOST_WRITTEN = 2_000  # terms; more are asked of the project
+MOST_WRITTEN = 4_000  # terms; more are asked of the project
 MOST_NAMED = 400  # terms with the addresses of their factors beside them
 
 OF_SUM = {

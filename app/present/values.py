@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from app.present import numbers, steps
 from app.present.axes import NEXT, meaning, named_token, place_token
+from app.present.downloads import Downloads, of_table
 from app.present.grid import Table, grid, listing
 from app.present.overview import Overview, overview
 from app.present.places import chosen
@@ -74,8 +75,7 @@ class ValuesView:
     front: str  # where its forms lead, and what they carry there
     run_query: tuple[tuple[str, str], ...]
     share: str  # how to share the table; "" in an embed, which is shared already
-    csv: str
-    npy: str
+    downloads: tuple[Downloads, ...]
 
 
 def values_view(run: Run, state: State) -> ValuesView:
@@ -85,7 +85,6 @@ def values_view(run: Run, state: State) -> ValuesView:
     shown, cells = window(run, state, address), Cells(state)
     value = float(run.values(address)) if address.is_single else None
     name, steps = stages(run, address, cells)
-    downloads = state.select(shown.shown)
     return ValuesView(
         title=_title(node, address),
         code=_code(shown),
@@ -107,8 +106,7 @@ def values_view(run: Run, state: State) -> ValuesView:
         front=state.front,
         run_query=tuple(state.page_query),
         share="" if state.is_framed or state.is_near else f"{share_url(state.url())}&as=values",
-        csv=downloads.api("values", format="csv"),
-        npy=downloads.api("values", format="npy"),
+        downloads=of_table(run, state, address, shown.shown),
     )
 
 

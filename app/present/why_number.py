@@ -11,13 +11,14 @@ from markupsafe import escape
 
 from app.present import charts, formulas, numbers, steps, why_names, why_slopes, why_steps
 from app.present.charts import Ints
+from app.present.downloads import of_number
 from app.present.tokens import sentence_html
 from app.present.why_check import check
 from app.present.why_ends import end, linked, made_from
 from app.present.why_links import Links
 from app.present.why_nudge import nudge_view
 from app.present.why_numbers import exact
-from app.present.why_paging import files, orders, page, pager
+from app.present.why_paging import orders, page, pager
 from app.present.why_panel import MOST_READERS, Figure, Step, WhyView, hidden
 from app.present.why_pictures import Picture, TokenCard, picture
 from app.present.why_tabs import tabs, title
@@ -92,7 +93,6 @@ def number_view(
         order=() if is_update else orders(state, e),
         pager=pager(state, e),
         page=page(e),
-        files=files(state, e) if shows_terms else (),
         check=check(e) if e.combine != "given" else None,
         end=end(node, own) if e.combine == "given" and node and own else None,
         made_from=tuple(linked(there, at, e.address, links) for at in made_from(there, own or calc, e)),
@@ -104,6 +104,7 @@ def number_view(
         after=why_steps.after(run, state, address, Links(state), e) if address and takes_steps else None,
         nudge=nudge_view(run, state, address, Links(state)) if address and kind == "grad" else None,
         whatif=_whatif(run, state, address) if address and not address.quantity else "",
+        downloads=of_number(replace(state, at=str(address or calc)), e),
     )
 
 

@@ -1,4 +1,4 @@
-"""Moving through the terms of the why panel: their order, the pages, and all of them as files."""
+"""Moving through the terms of the why panel: their order and their pages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ class Choice:
 
     text: str
     url: str = ""
-    is_file: bool = False
 
 
 def orders(state: State, e: Explanation) -> tuple[Choice, ...]:
@@ -48,13 +47,3 @@ def page(e: Explanation) -> str:
     if not e.terms:
         return f"no terms from {numbers.count(first)} on: there are {numbers.count(n)}"
     return f"{numbers.count(first)}–{numbers.count(last)} of {numbers.count(n)}"
-
-
-def files(state: State, e: Explanation) -> tuple[Choice, ...]:
-    every = f"all {numbers.count(e.n_terms)} as CSV" if e.n_terms > 1 else "CSV"
-    if e.combine == "quotient" and e.n_terms > 2:
-        every = f"all {numbers.count(e.n_terms - 1)} and the one on top as CSV"
-    return (
-        Choice(every, state.api("explain", format="csv"), is_file=True),
-        Choice("JSON", state.api("explain", order=e.order, offset=str(e.offset), limit=str(PAGE)), is_file=True),
-    )

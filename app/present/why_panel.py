@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from app.present.downloads import Downloads
 from app.present.why_check import Check
 from app.present.why_ends import End, Linked
 from app.present.why_links import FORM, Links
@@ -56,7 +57,6 @@ class WhyView:
     order: tuple[Choice, ...] = ()
     pager: tuple[Choice, ...] = ()
     page: str = ""
-    files: tuple[Choice, ...] = ()
     check: Check | None = None
     end: End | None = None
     made_from: tuple[Linked, ...] = ()
@@ -70,6 +70,7 @@ class WhyView:
     waiting: Waiting | None = None
     nudge: NudgeView | None = None
     whatif: str = ""
+    downloads: Downloads | None = None
 
     form: str = FORM
 

@@ -500,11 +500,11 @@ def test_the_files_hold_the_numbers_shown():
     run = run_of("small")
     for at in ("W_E[150,3]", "blocks.1.mlp.b_in[3]", "blocks.0.attn.q[1,1,2]", "blocks.0.ln1.mean", "loss"):
         page = page_of(run, at)
-        for link in page.select(".save a"):
-            query = parse_qs(urlsplit(str(link["href"])).query)
-            values = run.values(query["at"][0])
-            assert query["format"] == [link.text.lower()]
-            assert values.size == len(page.select(".grid tbody:not(.onward) td .num")) or at == "loss"
+        shown = page.select_one(".download form")
+        paths = [str(button["formaction"]) for button in shown.select("button")]
+        assert paths == ["/export/values.csv", "/export/values.json", "/export/values.npy"]
+        values = run.values(str(shown.select_one("[name=at]")["value"]))
+        assert values.size == len(page.select(".grid tbody:not(.onward) td .num")) or at == "loss"
 
 
 def test_long_texts_make_buttons_that_lead_to_the_same_places():

@@ -117,9 +117,10 @@ def test_an_address_that_is_not_there_is_said_in_place(page: Page, server: str, 
 def test_the_files_hold_the_numbers(open_page: OpenPage, server: str, javascript: bool) -> None:
     page = open_page(javascript=javascript)
     explore(page, server, "blocks.2.attn.qk[1,14,2]")
-    for name in ("CSV", "NPY"):
+    page.locator("#values .download summary").click()
+    for name in ("CSV", "JSON", "NPY"):
         with page.expect_download() as download:
-            page.get_by_role("link", name=name, exact=True).first.click()
+            page.locator("#values .download").get_by_role("button", name=name).first.click()
         assert download.value.path().stat().st_size > 100
 
 
