@@ -269,6 +269,12 @@ def rule_of(run: Run, address: Address) -> Rule:
     node, place = run.model.graph[address.site], address.index
     if address.quantity == "grad":
         return gradient_rule(run, node, place)  # type: ignore[arg-type]
+    if address.kind == "grad" and address.step is not None:
+        from model.learn import rule_after_steps
+
+        run.learning.take(address.step, with_slopes=True)
+        later = gradient_rule(run.learning.runs[address.step], node, place)  # type: ignore[arg-type]
+        return rule_after_steps(later, address.step) if address.step else later
     if address.quantity:
         raise AddressError(f"partial(…) takes a value or a slope, not {address}.", "As in partial(logits[3,17],0:31).")
     return node.op.forward(run, place)  # type: ignore[arg-type]

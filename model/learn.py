@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -20,6 +21,7 @@ from model.capture import Capture, parameter_views
 from model.config import Config
 from model.errors import ReaderError
 from model.gpt2 import GPT2
+from model.ops.base import Column, Computed, Difference, Inverse, Ref, Rule
 from model.ops.update import Rate, Stepper
 from model.run import MOST_STEPS, Run
 
@@ -189,3 +191,22 @@ def after_steps(address: str, k: int) -> str:
         return Address(found.site, found.index, f"grad({k})" if found.quantity == "grad" else f"step({k})")
 
     return str(map_addresses(parse(address), suffixed))
+
+
+def rule_after_steps(rule: Rule, k: int) -> Rule:
+    """A rule of step k's run with its factors as the start's run names them."""
+
+    def column(c: Column) -> Column:
+        if isinstance(c, Ref):
+            later = "" if c.site == "tokens" else f"grad({k})" if c.quantity == "grad" else f"step({k})"
+            return replace(c, quantity=later)
+        if isinstance(c, Inverse):
+            return Inverse(column(c.of))  # type: ignore[arg-type]
+        if isinstance(c, Difference):
+            return Difference(column(c.minuend), column(c.subtrahend))  # type: ignore[arg-type]
+        if isinstance(c, Computed):
+            return Computed(lambda n: after_steps(c.address(n), k), c.value)
+        return c
+
+    groups = (replace(group, factors=tuple(map(column, group.factors))) for group in rule.groups)
+    return replace(rule, groups=tuple(groups))

@@ -41,10 +41,11 @@ class Row:
 
 @dataclass(frozen=True)
 class Downloads:
-    """A menu. `hidden` are the form's fields: the run and the address."""
+    """A menu. `hidden` are the form's fields: the run and the address. In a frame, files need a window of their own."""
 
     hidden: tuple[tuple[str, str], ...]
     rows: tuple[Row, ...]
+    is_framed: bool
 
 
 def of_number(state: State, e: Explanation) -> Downloads:
@@ -59,18 +60,17 @@ def of_number(state: State, e: Explanation) -> Downloads:
     ]
     if e.combine != "given" and e.n_terms > 0:
         rows.append(Row(_terms(e), _formats("terms")))
-    return Downloads(_fields(state, state.at), tuple(rows))
+    return _menu(state, state.at, *rows)
 
 
 def of_table(run: Run, state: State, address: Address, shown: str) -> tuple[Downloads, ...]:
     """Of a table: the numbers in view, and all of the site."""
     whole = str(Address(address.site, (), address.quantity))
     size = prod(run.shape(address.site))
-    found = [Downloads(_fields(state, shown), (Row("Numbers shown", _formats("values")),))]
+    found = [_menu(state, shown, Row("Numbers shown", _formats("values")))]
     if size > 1:
         formats = _formats("values") if size <= MOST_AS_TEXT else _formats("values")[len(TEXTS) :]
-        title = f"All {numbers.count(size)} of {whole}"
-        found.append(Downloads(_fields(state, whole), (Row(title, formats),)))
+        found.append(_menu(state, whole, Row(f"All {numbers.count(size)} of {whole}", formats)))
     return tuple(found)
 
 
@@ -84,5 +84,5 @@ def _formats(what: str) -> tuple[File, ...]:
     return tuple(File(ending.upper(), rooted(f"/export/{what}.{ending}")) for ending in (*TEXTS, "npy"))
 
 
-def _fields(state: State, at: str) -> tuple[tuple[str, str], ...]:
-    return (*state.run_query, ("at", at))
+def _menu(state: State, at: str, *rows: Row) -> Downloads:
+    return Downloads((*state.run_query, ("at", at)), rows, state.is_framed)

@@ -17,6 +17,7 @@ from app.present.notebook_terms import Project, terms_code
 from app.present.steps import named
 from app.present.tokens import sentence_text
 from model.address import Calc, parse
+from model.patch import NO_ADDITIONS
 
 if TYPE_CHECKING:
     from model import Run
@@ -133,6 +134,7 @@ def _from_scratch(run: Run, e: Explanation) -> Iterator[str]:
     yield from _found(run)
     yield ""
     steps = ", ETA, IS_ADAMW" if named(e.address) else ""
+    steps += "" if run.model.config.adds else ", adds=False"
     yield f"run = PlainRun(CHECKPOINT, TOKENS, TARGET, IS_SEQUENCE, CHANGES{steps})"
     parsed = parse(e.address)
     yield f"from_scratch = float({expression(run, parsed.tree if isinstance(parsed, Calc) else parsed)})"
@@ -165,8 +167,9 @@ def _with_project(run: Run, e: Explanation) -> Iterator[str]:
 def _project(run: Run, at: str) -> Project:
     """How this project's own hand makes the run."""
     target = "sequence" if run.is_sequence else f"id:{run.target}"
-    changes = f", changes={[str(patch) for patch in run.patches]!r}" if run.patches else ""
-    made = f"load(CHECKPOINT or MODEL).run(TEXT, target={target!r}, bos=BOS{changes})"
+    changes = [*([] if run.model.config.adds else [NO_ADDITIONS]), *map(str, run.patches)]
+    more = f", changes={changes!r}" if changes else ""
+    made = f"load(CHECKPOINT or MODEL).run(TEXT, target={target!r}, bos=BOS{more})"
     if not named(at):
         return Project((), made)
     rate = f"Rate({floats(run.rate.eta)}, {run.rate.optimizer!r})"

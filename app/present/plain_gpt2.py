@@ -41,7 +41,8 @@ class PlainRun:
     """One text through the network, before and after k learning steps: its numbers by name, as NumPy arrays.
 
     `target` is scored at the last position, or with `is_sequence` the text's own next tokens at all others.
-    `changes` are numbers set on the way. A step goes down the loss's slope: θ − η·∂loss/∂θ, or AdamW's way.
+    `changes` are numbers set on the way; without `adds` blocks hand on f(x) instead of x + f(x). A step goes down the
+    loss's slope: θ − η·∂loss/∂θ, or AdamW's way.
     """
 
     def __init__(
@@ -53,11 +54,12 @@ class PlainRun:
         changes: Changes | None = None,
         eta: float = 0.0,
         is_adamw: bool = False,
+        adds: bool = True,
         dtype: torch.dtype = torch.float64,
     ) -> None:
         self.config, self.weights = read(directory, dtype)
         self.tokens, self.target, self.is_sequence, self.changes = tokens, target, is_sequence, changes or []
-        self.eta, self.is_adamw = eta, is_adamw
+        self.eta, self.is_adamw, self.adds = eta, is_adamw, adds
         self._runs: dict[int, tuple[Tensors, dict[str, Tensors], Tensors]] = {}
 
     # -- the network
@@ -105,8 +107,8 @@ class PlainRun:
         for n in range(int(self.config["n_layer"])):
             b = f"blocks.{n}"
             x = keep(f"{b}.resid_pre", x)
-            x = keep(f"{b}.resid_mid", x + attention(f"{b}.attn", norm(f"{b}.ln1", x)))
-            x = keep(f"{b}.resid_post", x + feed_forward(f"{b}.mlp", norm(f"{b}.ln2", x)))
+            x = keep(f"{b}.resid_mid", attention(f"{b}.attn", norm(f"{b}.ln1", x)) + x * self.adds)
+            x = keep(f"{b}.resid_post", feed_forward(f"{b}.mlp", norm(f"{b}.ln2", x)) + x * self.adds)
         logits = keep("logits", norm("ln_final", x) @ p("W_E").T)
         probs, log_probs = keep("probs", logits.softmax(-1)), keep("log_probs", logits.log_softmax(-1))
         scored_on = (torch.arange(n_tokens), torch.tensor([*self.tokens[1:], self.target]))

@@ -132,6 +132,9 @@ def test_other_losses_and_changes(directories: dict[str, Path], monkeypatch: pyt
     assert abs(float(changed["loss"]) - float(loaded(directories["small"])["loss"])) > 1e-4
     for at in ("loss", "logits[3,17]", "blocks.0.mlp.W_in[5,7]", "blocks.0.attn.z[2,1,3]", "embed[2,3]"):
         check(changed, at, directories["small"], monkeypatch)
+    bare = model.run(TEXT, target="id:17", changes=["additions=off"])
+    for at in ("loss", "blocks.1.resid_post[2,3]", "blocks.0.mlp.W_in[5,7].grad"):
+        check(bare, at, directories["small"], monkeypatch, 1e-4)
 
 
 def test_too_many_terms_are_asked_of_the_project(monkeypatch: pytest.MonkeyPatch):

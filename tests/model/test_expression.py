@@ -167,3 +167,13 @@ def test_a_dot_that_does_not_fit_is_refused(at: str, says: str) -> None:
 
 def test_an_angle_of_no_cosine_is_no_number() -> None:
     assert np.isnan(RUN.explain("calc(acos(1.5))").value)
+
+
+@pytest.mark.parametrize("at", [f"{MLP}.W_in[2,3].grad(1)", "blocks.0.ln1.out[1,2].grad(2)", "W_E[3,2].grad(0)"])
+def test_the_first_terms_of_a_slope_after_steps(at: str) -> None:
+    """Partial sums of a later slope are made of the same terms, named alike, as the slope itself."""
+    whole = RUN.explain(at, limit=100)
+    first = RUN.explain(f"calc(partial({at},0:{whole.n_terms - 1}))", limit=100)
+    assert np.array_equal(first.products, whole.products[:-1])
+    assert [term.factors for term in first.terms] == [term.factors for term in whole.terms[:-1]]
+    assert first.value == pytest.approx(float(first.products.sum()), rel=1e-15)
