@@ -19,7 +19,7 @@ from app.urls import PACKABLE, SAFE, State, rooted
 LONG = 1500  # characters of a text, as a URL quotes it, from which on it is packed
 MOST = 2**20  # bytes that a packed text may have
 
-PACKED = re.compile(rf"/~([A-Za-z0-9_-]+)({'|'.join(PACKABLE)}|/api/v1/(?:run|values|explain))")
+PACKED = re.compile(rf"/~([A-Za-z0-9_-]+)({'|'.join(PACKABLE)}|/api/v1/(?:run|values|explain)|/export/[a-z.]+)")
 
 
 def packed(text: str) -> str:

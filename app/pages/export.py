@@ -59,7 +59,7 @@ async def why(request: Request, state: PageState, held: Held, depth: Depth = 1, 
         file = file_of(held, run, replace(state, at=at), origin)
         file.follow([file.explain(at, TERMS)], depth)
         root, *panels = file.panels()
-        page = {"page_url": state.select(at).url("/explore"), "page_name": at}
+        page = {"page_url": file.on_site(at), "page_name": at}
         return html_file(held, "why", run, file, at, root=root, panels=panels, **page)
 
     return await held.runs.use(state, work)
@@ -81,7 +81,7 @@ async def lesson(
         file = file_of(held, run, state, origin)
         html = finished(lessons.written(held, found, run, state, everything=True)[0])
         file.follow([html], depth)
-        page = {"page_url": state.url(found.path), "page_name": found.title}
+        page = {"page_url": origin.site + state.url(found.path), "page_name": found.title}
         return html_file(
             held, "lesson", run, file, name, lesson=found, html=file.piece(html), panels=file.panels(), **page
         )
@@ -96,7 +96,7 @@ async def ipynb(request: Request, state: PageState, held: Held, links: Links = T
 
     def work(run: Run) -> Response:
         at = single(run, state.at)
-        url = origin.site + state.select(at).url("/explore") if origin.site else ""
+        url = file_of(held, run, state, origin).on_site(at) if origin.site else ""
         body = notebook(run, at, url=url, version=origin.version)
         return api.attachment(body, "application/x-ipynb+json", f"why_{at}", "ipynb")
 
@@ -157,7 +157,7 @@ async def part(
         file = file_of(held, run, state, origin)
         html = finished(part_html(held, found, run, state, settings))
         file.follow([html], depth)
-        page = {"page_url": Here(found, state, settings).url(), "page_name": found.title}
+        page = {"page_url": origin.site + Here(found, state, settings).url(), "page_name": found.title}
         shown = [(key.replace("_", " "), value) for key, value in settings.query(**settings.model_dump())]
         return html_file(
             held,

@@ -50,16 +50,13 @@ class Downloads:
 
 def of_number(state: State, e: Explanation) -> Downloads:
     """Of one number: its explanation as a page, a notebook, and its terms."""
-    why = rooted("/export/why.html")
+    page = _path(state, "why.html")
     rows = [
-        Row(
-            "To read without this site",
-            (File("a page", why), File("with its inputs’ inputs", why, "depth", "2")),
-        ),
-        Row("To compute it again", (File("a notebook", rooted("/export/notebook.ipynb")),)),
+        Row("To read without this site", (File("a page", page), File("with its inputs’ inputs", page, "depth", "2"))),
+        Row("To compute it again", (File("a notebook", _path(state, "notebook.ipynb")),)),
     ]
     if e.combine != "given" and e.n_terms > 0:
-        rows.append(Row(_terms(e), _formats("terms")))
+        rows.append(Row(_terms(e), _formats(state, "terms")))
     return _menu(state, state.at, *rows)
 
 
@@ -67,9 +64,9 @@ def of_table(run: Run, state: State, address: Address, shown: str) -> tuple[Down
     """Of a table: the numbers in view, and all of the site."""
     whole = str(Address(address.site, (), address.quantity))
     size = prod(run.shape(address.site))
-    found = [_menu(state, shown, Row("Numbers shown", _formats("values")))]
+    found = [_menu(state, shown, Row("Numbers shown", _formats(state, "values")))]
     if size > 1:
-        formats = _formats("values") if size <= MOST_AS_TEXT else _formats("values")[len(TEXTS) :]
+        formats = _formats(state, "values") if size <= MOST_AS_TEXT else _formats(state, "values")[len(TEXTS) :]
         found.append(_menu(state, whole, Row(f"All {numbers.count(size)} of {whole}", formats)))
     return tuple(found)
 
@@ -80,9 +77,15 @@ def _terms(e: Explanation) -> str:
     return f"All {numbers.count(e.n_terms)} terms" if e.n_terms > 1 else "Its term"
 
 
-def _formats(what: str) -> tuple[File, ...]:
-    return tuple(File(ending.upper(), rooted(f"/export/{what}.{ending}")) for ending in (*TEXTS, "npy"))
+def _formats(state: State, what: str) -> tuple[File, ...]:
+    return tuple(File(ending.upper(), _path(state, f"{what}.{ending}")) for ending in (*TEXTS, "npy"))
+
+
+def _path(state: State, name: str) -> str:
+    """Below the page's own path where that holds the text: see `app.long_text`."""
+    return f"export/{name}" if state.is_near else rooted(f"/export/{name}")
 
 
 def _menu(state: State, at: str, *rows: Row) -> Downloads:
-    return Downloads((*state.run_query, ("at", at)), rows, state.is_framed)
+    run = [pair for pair in state.run_query if not (state.is_near and pair[0] == "text")]
+    return Downloads((*run, ("at", at)), rows, state.is_framed)

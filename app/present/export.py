@@ -16,12 +16,13 @@ from urllib.parse import parse_qsl, urlsplit
 
 from markupsafe import Markup
 
+from app.long_text import shorter
 from app.present import steps
 from app.present.export_html import Leads, links_in, stand_alone
 from app.present.why import why_view
 from app.present.why_panel import WhyView
 from app.present.why_terms import PAGE
-from app.urls import State
+from app.urls import EXPLORE, State
 from model import Run
 from model.address import Calc, parse
 from model.errors import ReaderError
@@ -111,6 +112,11 @@ class File:
 
     # -- as it stands in the file
 
+    def on_site(self, at: str) -> str:
+        """Where the site explains a number; a long text is packed, since many links may name it."""
+        state = self.state.select(at)
+        return self.origin.site + (shorter(state, None) or state.url(EXPLORE))
+
     def leads(self) -> Leads:
         """Where the links of a piece lead."""
 
@@ -121,7 +127,7 @@ class File:
             if not self.origin.site:
                 return ""
             if at:
-                return self.origin.site + self.state.select(at).url("/explore")
+                return self.on_site(at)
             return self.origin.site + href if href.startswith("/") else ""
 
         return leads
