@@ -53,15 +53,16 @@ def view(scene: Scene, s: Settings) -> View:
     two = f"blocks.{block}.mlp_out[{t},:]" if s.bend else through_both(block, t, ":")
     return View(
         [entry(block, t, i, bent=s.bend) for i in range(min(SHOWN, c.d_model))], t,
-        entry(block, t, farthest(scene.run, block, t, bent=s.bend), bent=s.bend), f"mean(sqrt(({two})*({two})))",
+        farthest(scene.run, block, t, bent=s.bend), f"mean(sqrt(({two})*({two})))",
         c.d_model, c.d_mlp, "ReLU" if c.act == "relu" else "GELU", [(b, str(b)) for b in range(c.n_layer)],
     )  # fmt: skip
 
 
-def entry(block: int, t: int, i: int, *, bent: bool) -> Entry:
+def entry(block: int, t: int, i: int, *, bent: bool, from_one: bool = False) -> Entry:
+    """`from_one` turns the difference around."""
     two = f"blocks.{block}.mlp_out[{t},{i}]" if bent else through_both(block, t, str(i))
     one = through_one(block, t, str(i))
-    return Entry(i, two, one, f"{two}-({one})")
+    return Entry(i, two, one, f"{one}-({two})" if from_one else f"{two}-({one})")
 
 
 def through_both(block: int, t: int, i: str) -> str:
@@ -77,15 +78,17 @@ def through_one(block: int, t: int, i: str) -> str:
     return f"dot(blocks.{block}.ln2.out[{t},:],dot({mlp}.W_in,{column}))+dot({mlp}.b_in,{column})+{mlp}.b_out[{i}]"
 
 
-def farthest(run: Run, block: int, t: int, *, bent: bool) -> int:
-    """The entry where the two ways differ most."""
+def farthest(run: Run, block: int, t: int, *, bent: bool) -> Entry:
+    """The entry where the two ways differ most, the difference taken so that it is positive."""
     mlp = f"blocks.{block}.mlp"
     x, w_in, b_in, w_out, b_out = (
         run.tensor(name).numpy().astype(np.float64)
         for name in (f"blocks.{block}.ln2.out", f"{mlp}.W_in", f"{mlp}.b_in", f"{mlp}.W_out", f"{mlp}.b_out")
     )
     two = run.values(f"blocks.{block}.mlp_out[{t},:]") if bent else run.values(f"{mlp}.pre[{t},:]") @ w_out + b_out
-    return int(np.abs(two - ((x[t] @ w_in + b_in) @ w_out + b_out)).argmax())
+    i = int(np.abs(two - ((x[t] @ w_in + b_in) @ w_out + b_out)).argmax())
+    found = entry(block, t, i, bent=bent)
+    return found if run.values(f"calc({found.difference})") >= 0 else entry(block, t, i, bent=bent, from_one=True)
 
 
 PART = Part(

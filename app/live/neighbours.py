@@ -64,8 +64,15 @@ def view(scene: Scene, s: Settings) -> View:
     return View(
         a=num.token(a), b=num.token(b), written=(writable(scene.model, a), writable(scene.model, b)),
         dot=f"sum(W_E[{a},:]*W_E[{b},:])", la=length(a), lb=length(b), cos=cosine(a, b),
-        near=[near(v) for v in ranking[:NEAREST]], middle=near(ranking[len(ranking) // 2]),
+        near=[near(v) for v in ranking[:NEAREST]], middle=near(middle_word(scene, ranking)),
     )  # fmt: skip
+
+
+def middle_word(scene: Scene, ranking: list[int]) -> int:
+    """The first whole word from the middle of a ranking on; the middle itself where there is none."""
+    lower = ranking[len(ranking) // 2 :] or ranking
+    texts = ((v, scene.model.tokenizer.text(v) or "") for v in lower)
+    return next((v for v, text in texts if text.startswith(" ") and text[1:].isalpha()), lower[0])
 
 
 def token_of(scene: Scene, name: str, text: str, n: int) -> int:

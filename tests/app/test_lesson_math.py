@@ -84,7 +84,7 @@ def check_look(run: Run, claim: Tag) -> bool:
         and first <= int(found[3]) < last
         and weight == largest
         and ("set as the target" in words(claim)) == is_target
-        and ("but the start" in words(claim)) == run.bos
+        and ("start token left out" in words(claim)) == run.bos
     )
 
 

@@ -85,7 +85,9 @@ def test_an_arrow_is_dragged(page: Page, server: str) -> None:
 
 
 @pytest.mark.parametrize("javascript", [True, False])
-@pytest.mark.parametrize("part", ["stream", "predictions", "heads", "follow", "norm", "mask", "size"])
+@pytest.mark.parametrize(
+    "part", ["stream", "predictions", "heads", "follow", "norm", "mask", "size", "collapse", "cut"]
+)
 def test_a_number_is_opened(open_page: Callable[..., Page], server: str, javascript: bool, part: str) -> None:
     page = open_page(javascript=javascript, width=1440)
     page.goto(f"{server}/embed/{part}")
@@ -164,6 +166,30 @@ def test_the_numbers_that_made_one_are_framed_in_the_toy(page: Page, server: str
     page.goto(f"{server}/embed/follow?model=toy&text=the cat sat&bos=0")
     page.locator("#live-follow a[href*='resid_pre[2,0]']").click()
     expect(page.locator("#live-follow .from")).to_have_count(2)
+
+
+@pytest.mark.parametrize("javascript", [True, False])
+def test_a_slope_of_the_run_without_additions_is_opened(
+    open_page: Callable[..., Page], server: str, javascript: bool
+) -> None:
+    page = open_page(javascript=javascript, width=1440)
+    page.goto(f"{server}/embed/stream")
+    number = page.locator("#live-stream tbody tr").first.locator("a.num").last
+    shown = number.inner_text()
+    number.click()
+    expect(page.locator("#why h2")).to_contain_text("Why ")
+    expect(page.locator("#why a[href*='additions']").first).to_be_attached()
+    expect(page.locator("#live-stream tbody tr").first.locator("a.num").last).to_have_text(shown)
+
+
+@pytest.mark.parametrize("javascript", [True, False])
+def test_a_share_is_opened_text_by_text(open_page: Callable[..., Page], server: str, javascript: bool) -> None:
+    page = open_page(javascript=javascript, width=1440)
+    page.goto(f"{server}/embed/heads")
+    page.locator("#live-heads table[aria-label^='What'] td:last-child a").first.click()
+    expect(page.locator("#live-heads .tests tbody").first).to_be_visible()
+    page.locator("#live-heads .tests a.num").first.click()
+    expect(page.locator("#why h2")).to_contain_text("Why ")
 
 
 def test_keys_and_contents(page: Page, server: str) -> None:
