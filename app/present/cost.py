@@ -24,8 +24,8 @@ def of_text(run: Run) -> str:
     if run.is_long:
         return (
             f"A long text: of its {run.n_pos:,} positions the residual stream is kept ({run.nbytes / 2**20:,.0f} MB "
-            f"with what was looked at last). The inside of a block is computed again when you look into it: "
-            f"{in_words(run.seconds_inside)}."
+            f"with what was looked at last). The inside of a block is computed again when you look into it, "
+            f"which takes {in_words(run.seconds_inside)}."
         )
     longest = model.seconds(model.config.n_ctx)
     if longest < WORTH_SAYING:
