@@ -30,8 +30,6 @@ router = APIRouter(include_in_schema=False)
 PATIENCE = 1.2  # seconds that a page waits for its job before it shows the progress
 POLLED = 0.3  # and that a question for the progress waits
 
-WEIGHTS_A_SECOND = 2.5e8  # weights × tokens a second: a cautious guess where no run has been timed
-
 Go = Annotated[bool | None, Query()]
 
 
@@ -119,5 +117,5 @@ def others(run: Run, state: State) -> list[tuple[Markup, str]]:
 
 
 def cost(run: Run, state: State) -> str:
-    """About how long the work takes, in words."""
-    return in_words(run.model.n_parameters * max(run.n_pos, 16) / WEIGHTS_A_SECOND / 16 * work(state.steps))
+    """About how long the work takes, in words, by what passes of this process have taken."""
+    return in_words(run.model.seconds(run.n_pos) * work(state.steps))

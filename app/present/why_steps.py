@@ -10,6 +10,7 @@ import numpy as np
 from markupsafe import Markup
 
 from app.present import charts, numbers, steps
+from app.present.cost import of_passes
 from app.present.why_links import Links
 from app.present.why_numbers import exact
 from app.urls import State, written
@@ -112,7 +113,8 @@ def waiting(run: Run, state: State, address: Address | None) -> Waiting:
     millions = f"{run.model.n_parameters / 1e6:,.0f} million"
     return Waiting(
         words=f"{steps.in_words(k).capitalize()} of all {millions} weights",
-        cost=f"That is about {numbers.count(3 * k + 1)} times the work of a run, so it begins only when you say so.",
+        cost=f"That is about {numbers.count(3 * k + 1)} times the work of a run, so it begins only when you say so."
+        f"{of_passes(run, 3 * k + 1)}",
         url=replace(state, steps=max(k, 1)).change().url(LEARN) + "&go=1",
         form=form(state, address, None) if address else None,
     )
