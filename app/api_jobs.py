@@ -7,13 +7,13 @@ import json
 from collections.abc import AsyncIterator
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Path, Query, Request
 from pydantic import Field
 from starlette.responses import Response, StreamingResponse
 
 from app import schemas
 from app.api import ERRORS
-from app.jobs import Job, JobStore
+from app.jobs import Job
 from app.learned import Learned
 from app.params import Held, RunQuery, run_state
 from app.services import Services
@@ -24,6 +24,9 @@ from model.patch import PatchError
 EVERY = 0.2  # seconds between two events
 
 Id = Annotated[str, Path(description="The id that POST /api/v1/jobs answered.")]
+Inputs = Annotated[
+    RunQuery, Query(description="The job's inputs, as its `url` has them: with them any server can answer for it.")
+]
 
 router = APIRouter(prefix="/api/v1/jobs", responses=ERRORS, tags=["Every Number"])
 
@@ -75,6 +78,7 @@ class JobAnswer(schemas.Schema):
     state: Literal["waiting", "running", "done", "cancelled", "failed"]
     progress: float = Field(ge=0, le=1, description="The share of the work that is done.")
     seconds_left: float | None = Field(description="An estimate; null while none can be made.")
+    url: str = Field(description="Where to ask how far it is: it names the inputs, so any server can answer it.")
     page: str = Field(description="The page that shows the job and starts it again if it is not known any more.")
     result: LearnedAnswer | None = Field(description="Null until it is done.")
 
@@ -95,9 +99,13 @@ async def start(query: RunQuery, held: Held) -> Response:
 
 
 @router.get("/{id}", response_model=JobAnswer, summary="How far a job is")
-async def state(id: Id, held: Held) -> Response:
-    """Its progress, and when it is done its result. After a restart of the server, POST the same inputs again."""
-    return answer(held, found(held.jobs, id))
+async def state(id: Id, query: Inputs, request: Request, held: Held) -> Response:
+    """Its progress, and when it is done its result.
+
+    The job's `url` also carries its inputs: another process of the server, or this one after a restart, which knows
+    nothing of the job, then begins it and comes to the same numbers.
+    """
+    return answer(held, found(held, id, query if request.query_params else None))
 
 
 @router.get(
@@ -106,9 +114,9 @@ async def state(id: Id, held: Held) -> Response:
     response_class=StreamingResponse,
     responses={200: {"content": {"text/event-stream": {}}, "description": "Server-sent events."}},
 )
-async def events(id: Id, held: Held) -> Response:
+async def events(id: Id, query: Inputs, request: Request, held: Held) -> Response:
     """Server-sent events: `progress` with `{state, progress, seconds_left}` and at the end one named as the state."""
-    job = found(held.jobs, id)
+    job = found(held, id, query if request.query_params else None)
     return StreamingResponse(stream(job), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
 
@@ -121,14 +129,17 @@ async def delete(id: Id, held: Held) -> Response:
 @router.post("/{id}/cancel", response_model=JobAnswer, summary="Call a job off")
 async def cancel(id: Id, held: Held) -> Response:
     """The same as DELETE."""
-    job = found(held.jobs, id)
+    job = found(held, id)
     held.jobs.cancel(id)
     await held.jobs.wait(job, 1.0)
     return answer(held, job)
 
 
-def found(jobs: JobStore, id: str) -> Job:
-    job = jobs.find(id)
+def found(held: Services, id: str, query: RunQuery | None = None) -> Job:
+    """The job of that id, begun anew where it is not known here and its inputs are given. Raises UnknownJob."""
+    job = held.jobs.find(id)
+    if job is None and query is not None and held.jobs.id(state := run_state(held, query)) == id:
+        job = held.jobs.start(state)
     if job is None:
         raise UnknownJob(f"There is no job “{id[:40]}” here.", "POST its inputs to /api/v1/jobs again.")
     if job.error:
@@ -137,8 +148,10 @@ def found(jobs: JobStore, id: str) -> Job:
 
 
 def answer(held: Services, job: Job) -> Response:
+    url = f"{rooted(f'/api/v1/jobs/{job.id}')}?{job.state.query()}"
     body = JobAnswer(
         id=job.id,
+        url=url,
         state=job.stage,
         progress=job.share,
         seconds_left=job.seconds_left,
@@ -146,14 +159,14 @@ def answer(held: Services, job: Job) -> Response:
         result=result(held, job) if job.result else None,
     )
     status = 200 if job.is_over else 202
-    headers = {"Cache-Control": "no-store", "Location": rooted(f"/api/v1/jobs/{job.id}")}
+    headers = {"Cache-Control": "no-store", "Location": url}
     return Response(body.model_dump_json(), status, headers, "application/json")
 
 
 def result(held: Services, job: Job) -> LearnedAnswer:
     learned = job.result
     assert isinstance(learned, Learned)
-    tokenizer = held.models.get(job.state.model).tokenizer
+    tokenizer = held.models.tokenizer(job.state.model)
     return LearnedAnswer(
         eta=learned.rate.eta,
         optimizer=learned.rate.optimizer,

@@ -138,7 +138,7 @@ def test_faults_end_their_own_job_only(monkeypatch: pytest.MonkeyPatch, caplog: 
     monkeypatch.setattr(jobs_module, "learn", crash)
     crashed = jobs.start(of(1))
     settle(lambda: crashed.is_over)
-    assert crashed.stage == "failed" and crashed.error is None and "A job failed" in caplog.text
+    assert crashed.stage == "failed" and crashed.error is None and f"Job {crashed.id} failed" in caplog.text
     monkeypatch.undo()
     well = jobs.start(of(1))
     settle(lambda: well.is_over)

@@ -33,9 +33,11 @@ def inside(prefixed: FastAPI) -> TestClient:
     return TestClient(prefixed, raise_server_exceptions=False, follow_redirects=False)
 
 
-def addresses(page: str) -> Iterator[str]:
-    """Everything on a page that a browser may ask for."""
+def addresses(page: str, *, to_read: bool = False) -> Iterator[str]:
+    """Everything on a page that a browser may ask for; `to_read`: without what changes something."""
     for tag in BeautifulSoup(page, "lxml").find_all(True):
+        if to_read and str(tag.get("method", "")).lower() == "post":
+            continue
         for name in LINKS:
             value = str(tag.get(name, ""))
             if name != "content" or value.startswith(("/", "http")):
@@ -58,6 +60,7 @@ def test_a_crawl_never_leaves_the_prefix(inside: TestClient):
         if "text/html" not in answer.headers.get("Content-Type", ""):
             continue
         pages += 1
+        to_read = set(addresses(answer.text, to_read=True))
         for found in addresses(answer.text):
             if not found or found.startswith(("#", "data:")):
                 continue
@@ -66,7 +69,7 @@ def test_a_crawl_never_leaves_the_prefix(inside: TestClient):
             assert parts.netloc == "testserver", (url, found)
             assert parts.path == PREFIX or parts.path.startswith(f"{PREFIX}/"), (url, found)
             assert not parts.path.startswith(PREFIX * 2), (url, found)
-            if not parts.path.endswith("/cancel"):
+            if found in to_read:
                 todo.append(target.removeprefix("http://testserver"))
     assert pages > 60
     for path in ("explore", "generate", "learn", "whatif", "about", "about/heads", "lessons/math", "embed/arrows"):
@@ -112,12 +115,12 @@ def test_a_long_text_makes_buttons_of_forms_inside(inside: TestClient):
     text = "the cat and the dog " * 30
     page = BeautifulSoup(inside.get(f"{PREFIX}/explore", params={"text": text}).text, "lxml")
     assert page.select("button[form=go][name=at]")
-    assert {form["action"] for form in page.find_all("form")} <= {f"{PREFIX}/explore"}
+    assert {form["action"] for form in page.find_all("form", method="get")} == {f"{PREFIX}/explore"}
 
 
 def test_jobs_and_redirects_stay_inside(inside: TestClient):
     job = inside.post(f"{PREFIX}/api/v1/jobs", json={"model": "toy", "steps": 1})
-    assert job.headers["Location"] == f"{PREFIX}/api/v1/jobs/{job.json()['id']}"
+    assert job.headers["Location"].startswith(f"{PREFIX}/api/v1/jobs/{job.json()['id']}?")
     assert job.json()["page"].startswith(f"{PREFIX}/learn?")
     assert inside.get(job.headers["Location"]).status_code == 200
     cancelled = inside.post(f"{PREFIX}/learn/cancel?model=toy&steps=2")
