@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 import torch
 from torch.nn.functional import cross_entropy
@@ -46,12 +47,10 @@ def races() -> Iterator[Race]:
     )
 
 
-_kept: dict[int, Run] = {}
-
-
+@cache
 def kept(n: int) -> Run:
-    """One run of `n` tokens, made before the clock starts."""
-    return _kept.setdefault(n, run_of(n))
+    """One run of `n` tokens, made once: a race runs each way unseen before the clock starts."""
+    return run_of(n)
 
 
 def run_of(n: int) -> Run:

@@ -32,16 +32,11 @@ class Capture:
         """
         return Capture(self.net.twin(weights)) if weights else self
 
-    def __call__(
-        self, tokens: Sequence[int], patches: Sequence[Patch] = (), *, unembed: bool = True
-    ) -> dict[str, Tensor]:
-        """Every hook point's output for these tokens, batch axis in front; on autograd's tape where grad is enabled.
-
-        `unembed=False` leaves the logits out.
-        """
+    def __call__(self, tokens: Sequence[int], patches: Sequence[Patch] = ()) -> dict[str, Tensor]:
+        """Every hook point's output for these tokens, batch axis in front; on autograd's tape where grad is enabled."""
         capture = self.on(self.changed_weights(patches))
         with capture.recording(patches) as captured:
-            capture.net(torch.tensor([list(tokens)], device=self.net.W_E.device), unembed)
+            capture.net(torch.tensor([list(tokens)], device=self.net.W_E.device))
         return captured
 
     @contextmanager
@@ -56,7 +51,7 @@ class Capture:
 
     def changed_weights(self, patches: Sequence[Patch]) -> dict[str, Tensor]:
         """The network's own parameters that patches change, as changed copies under the network's names."""
-        stored = dict(self.net.named_parameters())
+        stored = dict(self.net.named_parameters()) if patches else {}
         changed: dict[str, Tensor] = {}
         for patch in patches:
             if patch.at.site not in self.sites:
