@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from html import escape, unescape
 from pathlib import Path
 from urllib.parse import quote, urljoin
@@ -91,6 +92,15 @@ def test_steps_are_refused_with_their_cost(small: TestClient, text: str) -> None
         answer = small.get(path, params={"text": text, **query})
         assert answer.status_code == 400, path
         assert "too long to learn from" in answer.text and "MB" in answer.text, path
+
+
+def test_a_job_of_steps_fails_with_their_cost(small: TestClient, text: str) -> None:
+    job = small.post("/api/v1/jobs", json={"text": text, "steps": 2}).json()["id"]
+    deadline = time.monotonic() + 30
+    while (answer := small.get(f"/api/v1/jobs/{job}")).status_code in (200, 202):
+        assert time.monotonic() < deadline and answer.json()["state"] != "done"
+        time.sleep(0.02)
+    assert answer.status_code == 400 and "too long to learn from" in answer.json()["error"]["message"]
 
 
 def test_numbers_are_set_in_a_long_run(small: TestClient, large: TestClient, text: str) -> None:
