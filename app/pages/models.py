@@ -67,7 +67,7 @@ async def get(name: str, request: Request, held: Held, token: Token) -> Response
         return HTMLResponse(page(request, held, refused=name, had_token=bool(token)), 403, headers=HEADERS)
     if name not in held.models:
         held.models.downloads.start(one)
-    return RedirectResponse(f"{rooted('/models')}#model-{name}", 303)
+    return RedirectResponse(rooted("/models"), 303)
 
 
 @router.post("/models/{name}/stop")
@@ -76,7 +76,7 @@ async def stop(name: str, request: Request, held: Held, token: Token) -> Respons
     if not may_fetch(request, held.settings, token):
         return HTMLResponse(page(request, held, refused=name, had_token=bool(token)), 403, headers=HEADERS)
     held.models.downloads.cancel(name)
-    return RedirectResponse(f"{rooted('/models')}#model-{name}", 303)
+    return RedirectResponse(rooted("/models"), 303)
 
 
 def page(request: Request, held: Services, refused: str = "", had_token: bool = False) -> str:

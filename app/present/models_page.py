@@ -55,8 +55,10 @@ class Card:
 
 
 def cards(models: ModelStore) -> list[Card]:
-    """All models: those here, then those that can be fetched."""
-    return [_of_entry(models, entry) for entry in models] + [_of_offer(models, one) for one in models.offers]
+    """All models: those that were asked for, those here, then the others that can be fetched."""
+    here, offered = [_of_entry(models, entry) for entry in models], [_of_offer(models, one) for one in models.offers]
+    asked = [card for card in offered if card.where != "absent"]
+    return [*asked, *here, *(card for card in offered if card not in asked)]
 
 
 def card(models: ModelStore, name: str) -> Card | None:

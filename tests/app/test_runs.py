@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
@@ -33,10 +34,10 @@ def count(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     texts: list[str] = []
     really = LanguageModel.run
 
-    def run(self: LanguageModel, text: str, target: str | None = None, *, bos: bool = True) -> Run:
+    def run(self: LanguageModel, text: str, target: str | None = None, **settings: Any) -> Run:
         texts.append(text)
         time.sleep(0.05)
-        return really(self, text, target, bos=bos)
+        return really(self, text, target, **settings)
 
     monkeypatch.setattr(LanguageModel, "run", run)
     return texts

@@ -42,7 +42,8 @@ def begin(page: Page, home: str) -> None:
     page.goto(f"{home}/explore?text=The+dog")
     page.locator("#models summary").click()
     page.get_by_role("button", name=re.compile(r"Get GPT-2 \(\d+ kB\)")).click()
-    expect(page).to_have_url(f"{home}/models#model-gpt2")
+    expect(page).to_have_url(f"{home}/models")
+    expect(page.locator("article").first).to_have_attribute("id", "model-gpt2")
     expect(page.locator("#model-gpt2 progress")).to_be_visible()
 
 
