@@ -100,7 +100,7 @@ class _Copier(HTMLParser):
             if name in REFERENCES and value is not None:
                 value = '"' + " ".join(f"{escape(self.prefix)}{one}" for one in value.strip("\"'").split()) + '"'
             elif name == "href" and value is not None and value.strip("\"'").startswith("#"):  # <use> in a drawing
-                value = f'"#{escape(self.prefix)}{value.strip(chr(34))[1:]}"'
+                value = '"#' + escape(self.prefix) + value.strip("\"'")[1:] + '"'
             kept.append(f" {name}" if value is None else f" {name}={value}")
         return "".join(kept)
 
