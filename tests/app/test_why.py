@@ -158,9 +158,8 @@ def test_following_an_address_on_the_trail_goes_back():
     run = run_of("toy")
     state = state_of(run, "probs[2,3]", trail=("loss_per_token[5]", "logits[2,3]"))
     _, _, soup = panel(run, state)
-    back = [
-        a["href"] for a in soup.find_all("a", href=True) if parse_qs(urlsplit(a["href"]).query)["at"] == ["logits[2,3]"]
-    ]
+    leads = {a["href"]: parse_qs(urlsplit(a["href"]).query).get("at") for a in soup.find_all("a", href=True)}
+    back = [href for href, at in leads.items() if at == ["logits[2,3]"]]
     assert set(back) == {state.back(1).url()}
 
 
