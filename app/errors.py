@@ -16,8 +16,9 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from app.limits import TooMany
 from app.params import RunQuery
+from app.present.look import Look, look_of
 from app.runs import Busy
-from app.security import HEADERS
+from app.security import FRAMED, HEADERS
 from app.services import Services
 from app.urls import State, path_of
 from model.errors import CheckpointError, ReaderError, TargetError
@@ -175,17 +176,27 @@ def answer(request: Request, fault: Fault, headers: dict[str, str]) -> Response:
     if request.headers.get("HX-Request") and not request.headers.get("HX-History-Restore-Request"):
         headers |= {"HX-Retarget": "#notice", "HX-Reswap": "innerHTML", "HX-Reselect": "#fault", "HX-Push-Url": "false"}
         html = held.templates.render("parts/_error.html", **context)
+    elif path_of(request).startswith(FRAMED):
+        html = held.templates.render("embed/error.html", look=kept_look(request.query_params), **context)
     else:
         html = held.templates.render("pages/error.html", **context)
     return HTMLResponse(html, fault.status, headers)
+
+
+def kept_look(query: QueryParams) -> Look:
+    """An embed's look as far as it can be read: an error too stands on someone else's page."""
+    try:
+        return look_of(QueryParams([(name, query.get(name, "")) for name in ("theme", "accent")]), ())
+    except ReaderError:
+        return Look()
 
 
 def with_space(held: Services, state: State) -> list[str]:
     """The target with a space in front, where that is one token: most words are tokens only so."""
     spaced = f" {state.target}"
     try:
-        model = held.models.get(state.model)
-        return [spaced] if len(model.tokenizer.encode(spaced)) == 1 else []
+        tokenizer = held.models.tokenizer(state.model)
+        return [spaced] if len(tokenizer.encode(spaced)) == 1 else []
     except ReaderError:
         return []
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
@@ -17,7 +18,7 @@ from app.present.why_site import site_view
 from app.present.why_tabs import tabs, title
 from app.present.why_terms import PAGE
 from app.present.why_trail import trail
-from app.urls import State
+from app.urls import EXPLORE, State, share_url
 from model.address import Address, Calc, parse
 
 if TYPE_CHECKING:
@@ -30,6 +31,13 @@ def why_view(run: Run, state: State, *, limit: int = PAGE) -> WhyView:
 
     Raises AddressError where the address does not parse or does not exist in this run.
     """
+    shown = _view(run, state, limit)
+    can_share = shown.value and not (state.is_framed or state.is_near)
+    share = share_url(state.url(EXPLORE)) if can_share else ""
+    return replace(shown, front=state.front, framed=state.is_framed, share=share)
+
+
+def _view(run: Run, state: State, limit: int) -> WhyView:
     parsed, links = parse(state.at), Links(state)
     if isinstance(parsed, Calc):
         if steps.must_wait(run, state.at):

@@ -73,6 +73,9 @@ class WhyView:
     downloads: Downloads | None = None
 
     form: str = FORM
+    front: str = ""  # where its forms lead
+    framed: bool = False  # in an embed: links that lead out of it get a window of their own
+    share: str = ""  # how to share it
 
 
 def hidden(links: Links) -> tuple[tuple[str, str], ...]:
