@@ -27,6 +27,7 @@ from app.settings import Settings
 from app.urls import State
 from model import LanguageModel, hub
 from model.checkpoints import WEIGHTS
+from model.device import Device
 from model.errors import CheckpointError
 from tests.app.conftest import save_checkpoint
 from tests.model.models import error_of
@@ -85,11 +86,11 @@ def held_up(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
     real, state = app.models.load, SimpleNamespace(go_on=threading.Event(), begun=[])
 
-    def load(source: str | Path, *, called: str, advance: Callable[[float], None]) -> LanguageModel:
+    def load(source: str | Path, *, called: str, advance: Callable[[float], None], device: Device) -> LanguageModel:
         state.begun.append(called)
         advance(0.25)
         assert state.go_on.wait(30)
-        return real(source, called=called, advance=advance)
+        return real(source, called=called, advance=advance, device=device)
 
     monkeypatch.setattr(app.models, "load", load)
     yield state

@@ -108,11 +108,11 @@ def test_a_page_waits_for_its_model_and_then_shows_itself(
     save_checkpoint(tmp_path / "large")
     go_on, real = threading.Event(), app.models.load
 
-    def slow(source: Any, *, called: str, advance: Callable[[float], None]) -> LanguageModel:
+    def slow(source: Any, *, called: str, advance: Callable[[float], None], device: Any) -> LanguageModel:
         if called == "large":
             advance(0.43)
             assert go_on.wait(30)
-        return real(source, called=called, advance=advance)
+        return real(source, called=called, advance=advance, device=device)
 
     monkeypatch.setattr(app.models, "load", slow)
     monkeypatch.setattr(app.loading, "PATIENCE", 0.1)
