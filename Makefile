@@ -33,7 +33,7 @@ ifeq ($(origin GPT2),command line)
 test-gpt2: export EVERYNUMBER_GPT2 := $(GPT2)
 endif
 
-.PHONY: help setup run serve-cluster test test-gpt2 bench load soak kill replicas lint format clean chromium pins
+.PHONY: help setup run serve-cluster test test-gpt2 bench load soak kill replicas lint format clean chromium pins rehearse
 
 help:
 	@echo 'make setup    the environment in .venv: all that running, testing and changing the code needs'
@@ -45,6 +45,7 @@ help:
 	@echo 'make serve-cluster   serve from several replicas with Ray (see docs/scaling.md)'
 	@echo 'make lint     ruff and mypy'
 	@echo 'make format   let ruff rewrite the code'
+	@echo 'make rehearse build and start what the Dockerfile says, without Docker'
 	@echo 'make clean    remove the environment and what tools left behind'
 
 setup: $(VENV)/.dev
@@ -83,6 +84,10 @@ lint: $(VENV)/.dev
 format: $(VENV)/.dev
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+
+# The Dockerfile's own commands without Docker, in a new directory with a new environment (docs/operations.md).
+rehearse: $(VENV)/.test
+	@$(BIN)/python deploy/rehearse.py $(ARGS)
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sys
 import time
 import traceback
@@ -26,6 +27,8 @@ access = logging.getLogger("app.access")
 
 OURS = ("app", "model")  # loggers whose messages hold no sentence
 QUIET = ("/healthz", "/readyz", "/metrics", "/static/")  # asked all the time; logged where they fail
+
+PACKED = re.compile(r"^/~[^/]*")  # a long text stands in the path (app.long_text)
 
 Caught = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
@@ -112,6 +115,7 @@ class Access:
             return
         request, began = Request(scope), time.perf_counter()
         path, status, sent = path_of(request), 500, 0  # a static file's route changes the scope
+        path = path if self.readers else PACKED.sub("/~", path)
 
         async def counted(message: Message) -> None:
             nonlocal status, sent

@@ -2,58 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
 
+from app.settings import Settings
+from deploy.rehearse import OF_THE_BASE, free_port, stages
+
 ROOT = Path(__file__).resolve().parent.parent
-
-
-@dataclass
-class Stage:
-    """One FROM and what follows it, each instruction as (name, rest of the line)."""
-
-    base: str
-    steps: list[tuple[str, str]] = field(default_factory=list)
-
-    def all(self, name: str) -> list[str]:
-        return [rest for instruction, rest in self.steps if instruction == name]
-
-    def copied(self) -> list[str]:
-        """What comes from the checkout."""
-        return [source for rest in self.all("COPY") if "--from=" not in rest for source in rest.split()[:-1]]
-
-    def environment(self) -> dict[str, str]:
-        return dict(re.findall(r"(\w+)=(\S+)", " ".join(self.all("ENV"))))
-
-    def health_check(self) -> list[str]:
-        (rest,) = self.all("HEALTHCHECK")
-        return json.loads(rest.partition("CMD ")[2])
-
-
-def stages() -> list[Stage]:
-    text = (ROOT / "Dockerfile").read_text()
-    lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
-    found: list[Stage] = []
-    for line in re.sub(r"\\\n\s*", "", "\n".join(lines)).splitlines():
-        if not line.strip():
-            continue
-        name, rest = line.split(maxsplit=1)
-        if name == "FROM":
-            found.append(Stage(rest.split()[0]))
-        else:
-            found[-1].steps.append((name, rest))
-    return found
 
 
 def committed(source: str) -> list[str]:
@@ -61,11 +24,6 @@ def committed(source: str) -> list[str]:
         pytest.skip("not a git checkout")
     command = ["git", "ls-files", "--", source]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 def test_every_base_is_a_slim_python_that_the_project_supports():
@@ -101,6 +59,7 @@ def test_it_serves_as_an_ordinary_user_on_the_port_it_exposes():
     (user,) = image.all("USER")
     assert user not in ("root", "0")
     assert any(re.search(rf"useradd .*\b{user}$", rest) for rest in image.all("RUN"))
+    assert all(rest.startswith((*OF_THE_BASE, "python -m compileall")) for rest in image.all("RUN"))
     names = [name for name, _ in image.steps]
     assert names.index("USER") > max(index for index, name in enumerate(names) if name in ("RUN", "COPY"))
     assert image.all("EXPOSE") == [image.environment()["EVERYNUMBER_PORT"]]
@@ -123,11 +82,10 @@ def test_the_copied_files_serve_and_the_health_check_tells(tmp_path: Path):
         return subprocess.run(check, env=environment, capture_output=True, check=False).returncode == 0
 
     assert not healthy()
-    (command,) = image.all("CMD")
     log = tmp_path / "log"
     with log.open("w") as output:
         app = subprocess.Popen(
-            python(json.loads(command)), cwd=tmp_path, env=environment, stdout=output, stderr=subprocess.STDOUT
+            python(image.command()), cwd=tmp_path, env=environment, stdout=output, stderr=subprocess.STDOUT
         )
     try:
         deadline = time.monotonic() + 60
@@ -139,3 +97,45 @@ def test_the_copied_files_serve_and_the_health_check_tells(tmp_path: Path):
     finally:
         app.terminate()
         app.wait(timeout=30)
+
+
+def test_the_image_keeps_models_in_a_volume_its_user_may_write():
+    image = stages()[-1]
+    (volume,) = image.all("VOLUME")
+    here = image.environment()
+    assert here["HF_HOME"].startswith(f"{volume}/") and here["EVERYNUMBER_MODELS"] == volume
+    assert any(re.search(rf"chown -R 10001:10001 {volume}$", rest) for rest in image.all("RUN"))
+    assert any("--uid 10001 " in rest for rest in image.all("RUN"))
+
+
+def test_every_setting_that_the_image_and_compose_name_exists(monkeypatch: pytest.MonkeyPatch):
+    known = {f"EVERYNUMBER_{name.upper()}" for name in Settings.model_fields}
+    compose = (ROOT / "compose.yaml").read_text()
+    named = set(re.findall(r"EVERYNUMBER_[A-Z_]+", (ROOT / "Dockerfile").read_text() + compose))
+    assert len(named) > 5 and named <= known, named - known
+    for name, value in stages()[-1].environment().items():
+        monkeypatch.setenv(name, value)
+    assert (Settings().host, Settings().log, Settings().log_level) == ("0.0.0.0", "json", "info")
+    grace = re.search(r"stop_grace_period: (\d+)s", compose)
+    assert grace and int(grace[1]) > Settings().stop_seconds
+
+
+def test_the_proxy_asks_the_app_where_it_listens_and_keeps_what_watches_inside():
+    proxy = (ROOT / "deploy" / "Caddyfile").read_text()
+    compose = (ROOT / "compose.yaml").read_text()
+    port = stages()[-1].environment()["EVERYNUMBER_PORT"]
+    assert f"reverse_proxy {{$PREFIX}}/* app:{port}" in proxy and re.search(r"^  app:$", compose, re.M)
+    assert "EVERYNUMBER_TRUSTED_HOPS: 1" in compose and compose.count("read_only: true") == 2
+    for path in ("/metrics", "/readyz"):
+        assert f"{{$PREFIX}}{path}" in proxy
+    assert proxy.count("{") == proxy.count("}")
+
+
+def test_the_rehearsal_carries_out_the_dockerfile(tmp_path: Path):
+    """With the environment that is here; `make rehearse` installs one."""
+    committed("Dockerfile")
+    command = [sys.executable, "deploy/rehearse.py", "--venv", sys.prefix]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=240)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for told in ("RUN python -m compileall", "healthy after", "/explore: 200", "exit code 0", "wrote nothing outside"):
+        assert told in done.stdout

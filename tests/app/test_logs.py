@@ -13,6 +13,7 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from app import logs
+from app.long_text import packed
 from app.main import create_app
 from app.settings import Settings
 
@@ -127,6 +128,14 @@ def test_a_path_cannot_forge_a_line(logged: Logged):
     assert len([one for one in lines if "forged" in one]) == 1
     (line,) = [one for one in lines if "nowhere" in one]
     assert "\\u20282026" in line and "\x1b" not in line
+
+
+@pytest.mark.parametrize("rest", ["/explore", "/nowhere"])
+def test_a_text_packed_in_a_path_is_left_out(logged: Logged, rest: str):
+    client, written = logged(log="json")
+    text = packed("the cat sat on the")
+    client.get(f"/~{text}{rest}")
+    assert rest in written.getvalue() and text not in written.getvalue()
 
 
 def test_warnings_alone_unless_told(logged: Logged):

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+import sys
+from urllib.parse import quote
 
 import pytest
 from bs4 import BeautifulSoup
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
+from app.main import create_app
 from app.security import HEADERS
+from app.settings import Settings
 
 PAGES = ["/", "/explore", "/explore?model=toy", "/about", "/about/heads", "/nowhere", "/explore?at=no["]
 
@@ -97,3 +101,66 @@ def test_only_reading_is_allowed(client: TestClient, path: str):
 def test_pages_answer_head(client: TestClient, path: str):
     answer = client.head(path)
     assert answer.status_code == 200 and not answer.content
+
+
+@pytest.mark.parametrize(("who", "path", "framed_by"), [
+    ("https://moodle.example.org", "/embed/mask", "https://moodle.example.org"),
+    ("https://a.example https://b.example", "/embed/mask", "https://a.example https://b.example"),
+    ("'none'", "/embed/mask", "'none'"),
+    ("*", "/embed/mask", "*"),
+    ("*", "/explore", "'self'"),
+    ("*", "/embedded", "'self'"),
+])  # fmt: skip
+def test_who_may_frame_what(who: str, path: str, framed_by: str):
+    client = TestClient(create_app(Settings(model="toy", frame_ancestors=who)))
+    assert client.get(path).headers["Content-Security-Policy"].endswith(f"; frame-ancestors {framed_by}")
+
+
+def test_embeds_under_a_prefix_may_be_framed_too():
+    client = TestClient(create_app(Settings(model="toy", root_path="/x", frame_ancestors="https://moodle.example.org")))
+    for path in ("/x/embed/mask", "/embed/mask"):
+        assert "frame-ancestors https://moodle.example.org" in client.get(path).headers["Content-Security-Policy"]
+
+
+HOSTILE = '"><script>alert(1)</script>'
+
+
+@pytest.mark.parametrize("name", ["text", "target", "at", "model", "trail", "stop", "row", "order", "set", "eta"])
+@pytest.mark.parametrize("path", ["/explore", "/learn", "/whatif", "/generate", "/embed/mask", "/lessons/math"])
+def test_nothing_that_a_reader_sends_becomes_a_tag(client: TestClient, path: str, name: str):
+    answer = client.get(path, params={"text": "Hello", name: HOSTILE})
+    assert answer.status_code < 500
+    assert "<script>alert" not in answer.text
+    page = BeautifulSoup(answer.text, "lxml")
+    assert all(script.get("src") for script in page.find_all("script"))
+
+
+NAMES = ["../../etc/passwd", "/etc/passwd", "..%2f..%2fetc%2fpasswd", "C:\\x", "\0", "http://127.0.0.1:1/x"]
+NAMED = ["/explore?model=", "/api/v1/run?model=", "/api/v1/heads?model=", "/lessons/", "/embed/", "/models/"]
+
+
+class Opened:
+    """What Python opens, lists or connects to while a test looks. (A hook cannot be taken away again: one is enough.)"""
+
+    seen: list[str] | None = None
+
+    @classmethod
+    def watch(cls, event: str, given: tuple[object, ...]) -> None:
+        if cls.seen is not None and event in ("open", "socket.connect", "os.listdir", "os.scandir"):
+            cls.seen.append(f"{event} {given}")
+
+
+sys.addaudithook(Opened.watch)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("path", NAMED)
+def test_no_name_from_a_reader_reaches_a_file_or_another_host(client: TestClient, path: str, name: str):
+    Opened.seen = []
+    try:
+        answer = client.get(path + quote(name, safe="%"))
+        opened = Opened.seen
+    finally:
+        Opened.seen = None
+    assert answer.status_code in (303, 307, 400, 404)
+    assert not [what for what in opened if "passwd" in what or "127.0.0.1" in what or "C:" in what]

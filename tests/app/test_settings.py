@@ -13,11 +13,13 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
+import torch
 from pydantic import ValidationError
 
 from app.main import create_app
 from app.models import ModelStore
 from app.settings import Settings
+from model.device import DeviceError
 from model.errors import CheckpointError, UnknownModel
 from tests.app.conftest import save_checkpoint
 
@@ -123,3 +125,39 @@ def test_a_model_is_loaded_once(tmp_path: Path):
     store = ModelStore(Settings())
     with ThreadPoolExecutor(8) as pool:
         assert len(set(map(id, pool.map(store.get, ["toy"] * 8)))) == 1
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="PyTorch has a GPU here")
+def test_a_gpu_that_is_not_there_is_told_at_the_start() -> None:
+    with pytest.raises(DeviceError, match="no GPU"):
+        create_app(Settings(device="cuda"))
+    with pytest.raises(ValidationError):
+        Settings(device="tpu")  # type: ignore[arg-type]
+
+
+def test_the_table_of_settings_is_what_the_code_has(root: Path):
+    rows = re.findall(
+        r"^\| `EVERYNUMBER_(\w+)` \| (.*?) \| (.+) \|$", (root / "docs" / "settings.md").read_text(), re.M
+    )
+    written = {name.lower(): (default.strip(), meaning) for name, default, meaning in rows}
+    assert list(written) == list(Settings.model_fields)
+    for name, field in Settings.model_fields.items():
+        default = field.default.get_secret_value() if name == "admin_token" else field.default
+        shown = (
+            str(default).lower()
+            if isinstance(default, bool)
+            else f"{default:g}"
+            if name.endswith("seconds")
+            else default
+        )
+        assert written[name] == (str(shown), field.description), name
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("public_url", "numbers.example.org"), ("public_url", "https://x/y"), ("frame_ancestors", "x; script-src *"),
+     ("frame_ancestors", ""), ("log", "xml"), ("metrics", "yes"), ("rate", "fast"), ("workers", 0)],
+)  # fmt: skip
+def test_settings_that_say_nothing_are_refused(name: str, value: object):
+    with pytest.raises(ValidationError):
+        Settings.model_validate({name: value})
