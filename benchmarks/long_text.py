@@ -139,6 +139,8 @@ def visit(reader: Reader, n: int) -> None:
     print("; ".join(f"{name}: median {median(times):.2f} s, most {max(times):.2f} s" for name, times in named))
     print(f"largest page {max(pages)} kB (limit {MOST_PAGE}), largest panel {max(panels)} kB (limit {MOST_PANEL})")
     print(f"peak {reader.peak:,} MB (limit {MOST_MEMORY:,})")
+    if reader.peak > MOST_MEMORY or max(pages) > MOST_PAGE or max(panels) > MOST_PANEL:
+        raise SystemExit("a limit is passed")
 
 
 if __name__ == "__main__":

@@ -194,3 +194,15 @@ def test_a_long_run_gives_up_what_it_can_compute_again_before_it_is_dropped(dire
     assert seen > 6 * 2**20  # no more than needed is given up
     client.get("/api/v1/run", params={"text": "a word"})
     assert len(runs) == 2 and runs.nbytes <= 8 * 2**20
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_packed_page_under_a_prefix(directory: Path, text: str, kept: bool) -> None:
+    """Whether the proxy leaves the prefix on or takes it off."""
+    client = TestClient(create_app(Settings(model=str(directory), root_path="/every-number")), follow_redirects=False)
+    front = "/every-number" if kept else ""
+    moved = client.get(f"{front}/explore", params={"text": text, "at": "loss"})
+    assert moved.status_code == 303 and moved.headers["location"].startswith("/every-number/~")
+    page = client.get(front + moved.headers["location"].removeprefix("/every-number"))
+    assert page.status_code == 200 and text in unescape(page.text)
+    assert 'href="explore?at=loss_per_token' in page.text and "/every-number/static/" in page.text
