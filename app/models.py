@@ -27,6 +27,7 @@ from app.urls import DEFAULT_TEXT
 from model import LanguageModel, hub, load
 from model.checkpoints import WEIGHTS
 from model.config import Config
+from model.device import chosen
 from model.errors import CheckpointError, ReaderError, UnknownModel
 from model.heads import HeadScores, measure_heads
 from model.hub import DownloadError, Published
@@ -121,6 +122,8 @@ class ModelStore:
 
     def __init__(self, settings: Settings) -> None:
         self._entries = {entry.name: entry for entry in _built_in()}
+        self._device = settings.device
+        chosen(self._device)  # a GPU that is asked for and not there is told at the start
         self.budget = settings.model_memory_mb * 2**20 or int(SHARE * machine_memory())
         self._threads = settings.threads
         self.downloads_allowed = settings.downloads != "off"
@@ -246,7 +249,7 @@ class ModelStore:
         name, dropped = loading.entry.name, False
         try:
             dropped = self._make_room(loading.entry)
-            model = load(loading.entry.source, called=name, advance=loading.advance)
+            model = load(loading.entry.source, called=name, advance=loading.advance, device=self._device)
         except BaseException as fault:
             self._ended(name, None)
             loading.model.set_exception(fault)

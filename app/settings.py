@@ -48,6 +48,9 @@ class Settings(BaseSettings):
     )
     run_threads: int = Field(2, ge=1, le=64, description="How many runs are computed at the same time.")
     threads: int = Field(0, ge=0, le=256, description="PyTorch's threads; 0: one for a small default model, else all.")
+    device: Literal["auto", "cpu", "cuda"] = Field(
+        "auto", description="Where networks run: auto (a GPU where PyTorch has one), cpu, cuda."
+    )
     run_queue: int = Field(64, ge=1, description="How many different runs may wait; one more is told to come back.")
     generate_seconds: float = Field(
         0.8, ge=0, le=60, description="How long one request makes tokens before it shows what there is (one at least)."

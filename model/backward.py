@@ -42,11 +42,12 @@ def site_gradients(run: Run, net: GPT2 | None = None) -> dict[str, Tensor]:
     slopes = {
         site: slope if site == "loss" else _among_zeros(run.shape(site), scored, slope) for site, slope in found.items()
     }
-    net = net or run.model.net
-    final = torch.zeros_like(run.tensor("ln_final.out"))
-    final[scored] = found["logits"] @ net.W_E
-    net.back(final, Trail(run.tensor, slopes))
-    return slopes
+    net = net or run.model.capture.net
+    device = net.W_E.device
+    final = torch.zeros_like(run.tensor("ln_final.out"), device=device)
+    final[scored] = found["logits"].to(device) @ net.W_E
+    net.back(final, Trail(lambda site: run.tensor(site).to(device), slopes))
+    return {site: slope.cpu() for site, slope in slopes.items()}
 
 
 def slopes_at_the_end(run: Run, scored: range) -> dict[str, Tensor]:
@@ -80,6 +81,7 @@ def _among_zeros(shape: tuple[int, ...], rows: slice, slope: Tensor) -> Tensor:
 def loss_on(capture: Capture, run: Run) -> float:
     """What the run's loss is on the network of `capture`."""
     logits = capture(run.tokens)["logits"][0, run.scored.start : run.scored.stop]
+    logits = logits.cpu()
     places = (torch.arange(len(run.scored)), torch.tensor([*map(run.next_token, run.scored)]))
     p = logits.softmax(-1)[places]
     return float(minus_log_p(p, lambda: logits.log_softmax(-1)[places]).mean())

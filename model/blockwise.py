@@ -24,15 +24,17 @@ Values = Callable[[str], Tensor]
 class Blockwise:
     """The parts of one pass over `tokens` with what `patches` set. Each gives its captured sites, by name.
 
-    Tensors have the axes of `model.graph`, without the batch axis. The parts of the way back take the slope along what
-    a part puts out, and read captured values by site name.
+    Tensors have the axes of `model.graph`, without the batch axis, and lie in the processor's memory wherever the
+    network does its work. The parts of the way back take the slope along what a part puts out, and read captured values
+    by site name.
     """
 
     def __init__(self, model: LanguageModel, tokens: Sequence[int], patches: Sequence[Patch]) -> None:
         self.changed_weights = model.capture.changed_weights(patches)
         self._capture = model.capture.on(self.changed_weights)
         self._net, self._patches = self._capture.net, patches
-        self._tokens = torch.tensor(tokens, device=self._net.W_E.device)
+        self._device = self._net.W_E.device
+        self._tokens = torch.tensor(tokens, device=self._device)
 
     def enter(self) -> Sites:
         """From the tokens to their embeddings: the stream that enters block 0 is the sum of what is given."""
@@ -42,31 +44,32 @@ class Blockwise:
 
     def block(self, n: int, stream: Tensor) -> Sites:
         """Through block `n`, from the stream that enters it (before a change of its `resid_pre`)."""
-        return self._sites(lambda: self._net.blocks[n](stream[None]))
+        return self._sites(lambda: self._net.blocks[n](self._there(stream)[None]))
 
     def leave(self, stream: Tensor) -> Sites:
         """From the stream that leaves the last block through the final norm to the logits."""
-        return self._sites(lambda: self._net.unembed(self._net.ln_final(stream[None])))
+        return self._sites(lambda: self._net.unembed(self._net.ln_final(self._there(stream)[None])))
 
     def _sites(self, *calls: Callable[[], Tensor]) -> Sites:
         with torch.no_grad(), self._capture.recording(self._patches) as captured:
             for call in calls:
                 call()
-        return {site: output[0] for site, output in captured.items()}
+        return {site: output[0].cpu() for site, output in captured.items()}
 
     # -- the way back
 
     def unembed_back(self, logits: Tensor) -> Tensor:
         """Along the final norm's output, position by position."""
-        return logits @ self._net.W_E
+        return (self._there(logits) @ self._net.W_E).cpu()
 
     def leave_back(self, out: Tensor, values: Values) -> Sites:
         """Back through the final norm: slopes of its sites, and of the stream that leaves the last block."""
         slopes: Sites = {}
         last = f"blocks.{len(self._net.blocks) - 1}.resid_post"
         with torch.no_grad():
-            slopes[last] = self._net.ln_final.back(values(last), out, Trail(values, slopes, "ln_final."))
-        return slopes
+            trail = self._trail(values, slopes, "ln_final.")
+            slopes[last] = self._net.ln_final.back(trail.values(last), self._there(out), trail)
+        return {site: slope.cpu() for site, slope in slopes.items()}
 
     def block_back(self, n: int, out: Tensor, values: Values) -> Sites:
         """Back through block `n`: slopes of its captured sites, but for `qk`."""
@@ -74,5 +77,13 @@ class Blockwise:
         block = self._net.blocks[n]
         assert isinstance(block, Block)
         with torch.no_grad():
-            block.back(out, Trail(values, slopes, f"blocks.{n}."))
-        return slopes
+            block.back(self._there(out), self._trail(values, slopes, f"blocks.{n}."))
+        return {site: slope.cpu() for site, slope in slopes.items()}
+
+    # -- where the network is
+
+    def _there(self, tensor: Tensor) -> Tensor:
+        return tensor.to(self._device)
+
+    def _trail(self, values: Values, slopes: Sites, module: str) -> Trail:
+        return Trail(lambda site: self._there(values(site)), slopes, module)

@@ -160,7 +160,7 @@ class Reader:
 
     def __init__(self, model: LanguageModel, tokens: Sequence[int], use_cache: bool) -> None:
         self.model, self.tokens = model, list(tokens)
-        self.cache = KVCache(model.net) if use_cache else None
+        self.cache = KVCache(model.capture.net) if use_cache else None
         self.dropped, self.rebuilt = 0, False
 
     @property
@@ -175,7 +175,7 @@ class Reader:
         self.rebuilt = self.dropped > dropped_before
         started = time.perf_counter()
         if self.cache is None:
-            rows, logits = Rows(0, len(window)), logits_without_cache(self.model.net, window)
+            rows, logits = Rows(0, len(window)), logits_without_cache(self.model.capture.net, window)
         else:
             kept = 0 if self.rebuilt else self.cache.length
             self.cache.length = kept
@@ -210,6 +210,6 @@ def reads_back(model: LanguageModel, tokens: Sequence[int], *, bos: bool = True)
 
 def _compared(model: LanguageModel, window: list[int], logits: Logits) -> Comparison:
     started = time.perf_counter()
-    other = logits_without_cache(model.net, window).numpy()
+    other = logits_without_cache(model.capture.net, window).numpy()
     seconds = time.perf_counter() - started
     return Comparison(seconds, float(np.abs(logits - other).max()), float(np.abs(other).max()))

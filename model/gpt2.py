@@ -288,6 +288,12 @@ class GPT2(nn.Module):
         other.load_state_dict(self.state_dict() | dict(weights or {}), assign=True)
         return other.requires_grad_(False).eval()
 
+    def on(self, device: torch.device) -> GPT2:
+        """This network, or a copy of it on another device."""
+        if device == self.W_E.device:
+            return self
+        return self.twin({name: p.to(device) for name, p in self.named_parameters()})
+
     def init_weights(self, generator: torch.Generator) -> None:
         """GPT-2's start: N(0, 0.02), and what writes into the residual stream scaled by 1/√(2·n_layer)."""
         for name, p in self.named_parameters():

@@ -49,7 +49,7 @@ class KVCache:
     def __init__(self, net: GPT2) -> None:
         c = net.config
         self.net, self.length = net, 0
-        self.keys = torch.empty(c.n_layer, c.n_head, c.n_ctx, c.d_head)
+        self.keys = net.W_E.new_empty(c.n_layer, c.n_head, c.n_ctx, c.d_head)
         self.values = torch.empty_like(self.keys)
 
     def append(self, tokens: Sequence[int]) -> Tensor:
@@ -58,13 +58,13 @@ class KVCache:
         if stop > self.net.config.n_ctx:
             raise ValueError(f"{stop} tokens do not fit a context of {self.net.config.n_ctx}")
         with torch.inference_mode():
-            x = self.net.W_E[torch.tensor(tokens)] + self.net.W_pos[start:stop]
+            x = self.net.W_E[torch.tensor(tokens, device=self.keys.device)] + self.net.W_pos[start:stop]
             for layer, block in enumerate(blocks_of(self.net)):
                 x = x + self._attend(block.attn, layer, block.ln1(x), start)
                 x = x + block.mlp(block.ln2(x))
             logits: Tensor = self.net.ln_final(x[-1]) @ self.net.W_E.T
         self.length = stop
-        return logits
+        return logits.cpu()
 
     def _attend(self, attn: Attention, layer: int, x: Tensor, start: int) -> Tensor:
         """Attention of the new rows [new, d_model], at positions from `start` on, over every row up to their own."""
@@ -72,7 +72,8 @@ class KVCache:
         q, k, v = (x @ attn.W_QKV + attn.b_QKV).view(new, 3, attn.c.n_head, attn.c.d_head).permute(1, 2, 0, 3)
         keys, values = self.keys[layer, :, : start + new], self.values[layer, :, : start + new]
         keys[:, start:], values[:, start:] = k, v
-        seen = torch.ones(new, start + new, dtype=torch.bool).tril(start) if new > 1 else None  # one row sees all
+        sees_all = new == 1
+        seen = None if sees_all else x.new_ones(new, start + new, dtype=torch.bool).tril(start)
         z = F.scaled_dot_product_attention(q[None], keys[None], values[None], attn_mask=seen)[0]
         return z.transpose(0, 1).reshape(new, d_model) @ attn.W_O + attn.b_O
 
@@ -80,11 +81,11 @@ class KVCache:
 def logits_without_cache(net: GPT2, tokens: Sequence[int]) -> Tensor:
     """Logits [d_vocab] of the last token, every row computed afresh by the network's own blocks."""
     with torch.inference_mode():
-        x = net.W_E[torch.tensor([tokens])] + net.W_pos[: len(tokens)]
+        x = net.W_E[torch.tensor([tokens], device=net.W_E.device)] + net.W_pos[: len(tokens)]
         for block in blocks_of(net):
             x = block(x)
         logits: Tensor = net.ln_final(x[0, -1]) @ net.W_E.T
-    return logits
+    return logits.cpu()
 
 
 def blocks_of(net: GPT2) -> list[Block]:

@@ -37,11 +37,18 @@ class LanguageModel:
     One forward pass captures every hook point; several threads may run at once, each into its own capture.
     """
 
-    def __init__(self, name: str, net: GPT2, tokenizer: Tokenizer, directory: Path | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        net: GPT2,
+        tokenizer: Tokenizer,
+        directory: Path | None = None,
+        device: torch.device = torch.device("cpu"),  # noqa: B008  (a constant)
+    ) -> None:
         self.name, self.net, self.tokenizer, self.directory = name, net.requires_grad_(False), tokenizer, directory
         self.config = net.config
         self.graph = Graph(net.config)
-        self.capture = Capture(net)
+        self.capture = Capture(net.on(device))  # its network makes the runs; `net` itself stays where it is
         self.hooked = frozenset(self.capture.sites)
         self._parameters = parameter_views(net)
         self._pace = math.inf  # seconds a token, of the quickest pass so far
@@ -53,7 +60,7 @@ class LanguageModel:
         with torch.device("meta"):
             net = GPT2(replace(self.config, adds=False))
         net.load_state_dict(self.net.state_dict(), assign=True)
-        other = LanguageModel(self.name, net, self.tokenizer, self.directory)
+        other = LanguageModel(self.name, net, self.tokenizer, self.directory, self.capture.net.W_E.device)
         other.original = self.original
         return other
 
@@ -180,9 +187,9 @@ class LanguageModel:
             run: Run = LongRun(self, text, tokens, bos=bos, target=target, is_sequence=is_sequence, patches=patches)
         else:
             with torch.no_grad():
-                captured = {site: output[0] for site, output in self.capture(tokens, patches).items()}
+                captured = {site: output[0].cpu() for site, output in self.capture(tokens, patches).items()}
                 for name, weights in self.capture.changed_weights(patches).items():
-                    captured |= views(name, weights, self.config)
+                    captured |= views(name, weights.cpu(), self.config)
             run = Run(self, text, tokens, captured, bos=bos, target=target, is_sequence=is_sequence, patches=patches)
         self._pace = min(self._pace, (time.perf_counter() - started) / len(tokens))
         return run

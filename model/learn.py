@@ -93,7 +93,7 @@ class Learning:
                 slope = on_demand(run, name, tuple(slice(None, None) for _ in weight.shape))
                 if is_vector:
                     run.keep_slopes({name: slope})
-                stepper.move(name, weight, slope)
+                stepper.move(name, weight, slope.to(weight.device))
 
     # -- weights after steps
 
@@ -123,7 +123,7 @@ class StepRun(Run):
     def __init__(self, learning: Learning, step: int, scratch: Capture) -> None:
         start = learning.start
         self.learning_from, self.step = learning, step
-        captured = {site: output[0] for site, output in scratch(start.tokens).items()}
+        captured = {site: output[0].cpu() for site, output in scratch(start.tokens).items()}
         captured["pos_embed"] = captured["pos_embed"].clone()  # a view of W_pos, which the next step changes
         super().__init__(
             start.model,
@@ -153,7 +153,7 @@ class StepRun(Run):
 
 def scratch_capture(model: LanguageModel) -> Capture:
     """A network of its own on a copy of the model's weights, to be changed."""
-    return model.capture.on({name: p.detach().clone() for name, p in model.net.named_parameters()})
+    return model.capture.on({name: p.detach().clone() for name, p in model.capture.net.named_parameters()})
 
 
 def descend(run: Run, net: GPT2, eta: float) -> None:
@@ -161,14 +161,21 @@ def descend(run: Run, net: GPT2, eta: float) -> None:
 
     A matrix's slope is inputᵀ·∂L/∂output: multiplied and added in one go, it is never held itself.
     """
-    stored = dict(net.named_parameters())
+    stored, device = dict(net.named_parameters()), net.W_E.device
+
+    def value(site: str) -> Tensor:
+        return run.tensor(site).to(device)
+
+    def slope(site: str) -> Tensor:
+        return run.gradient(site).to(device)
+
     for name, read, made in products(net.config):
-        slope = torch.cat([run.gradient(site).flatten(1) for site in made], 1)
-        stored[name].addmm_(run.tensor(read).flatten(1).T, slope, alpha=-eta)
+        along_made = torch.cat([slope(site).flatten(1) for site in made], 1)
+        stored[name].addmm_(value(read).flatten(1).T, along_made, alpha=-eta)
     scored = slice(run.scored.start, run.scored.stop)
-    net.W_E.addmm_(run.gradient("logits")[scored].T, run.tensor("ln_final.out")[scored], alpha=-eta)
-    net.W_E.index_add_(0, run.token_tensor, run.gradient("embed"), alpha=-eta)
-    net.W_pos[: run.n_pos].sub_(run.gradient("pos_embed"), alpha=eta)
+    net.W_E.addmm_(slope("logits")[scored].T, value("ln_final.out")[scored], alpha=-eta)
+    net.W_E.index_add_(0, run.token_tensor.to(device), slope("embed"), alpha=-eta)
+    net.W_pos[: run.n_pos].sub_(slope("pos_embed"), alpha=eta)
 
 
 def products(c: Config) -> Iterator[tuple[str, str, tuple[str, ...]]]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from model import hub
 from model.checkpoints import Advance, read_checkpoint
+from model.device import Device, chosen
 from model.errors import UnknownModel
 from model.language_model import LanguageModel
 from model.toy import toy
@@ -15,23 +16,26 @@ EMBEDDED = Path(__file__).parent / "embedded" / "weights"
 BUILT_IN = ("embedded", "toy")
 
 
-def load(name: str | Path = "embedded", *, called: str = "", advance: Advance | None = None) -> LanguageModel:
+def load(
+    name: str | Path = "embedded", *, called: str = "", advance: Advance | None = None, device: Device = "auto"
+) -> LanguageModel:
     """Load `embedded`, `toy`, a published checkpoint, or the Hugging Face GPT-2 checkpoint in a directory.
 
     `gpt2`, `distilgpt2`, `gpt2-medium`, `gpt2-large` and `gpt2-xl` are looked for in the directories that
     EVERYNUMBER_MODELS names, then in the hub's cache, and else downloaded.
 
     `called` is the model's name where it is not to be the directory's. `advance` hears how far reading is, and has
-    all of the file read now. Raises UnknownModel for a name that is none of these, DownloadError, and CheckpointError
-    where the files do not fit.
+    all of the file read now. `device` is where the network runs ("auto": a GPU where PyTorch has one); `toy` always
+    runs on the processor. Raises UnknownModel for a name that is none of these, DownloadError, DeviceError, and
+    CheckpointError where the files do not fit.
     """
+    place = chosen(device)
     if name == "toy":
         return toy()
     directory = directory_of(name)
     net, tokenizer = read_checkpoint(directory, advance)
-    return LanguageModel(
-        called or (directory.name if isinstance(name, Path) else _short(name)), net, tokenizer, directory
-    )
+    own = directory.name if isinstance(name, Path) else _short(name)
+    return LanguageModel(called or own, net, tokenizer, directory, place)
 
 
 def directory_of(name: str | Path) -> Path:

@@ -24,8 +24,8 @@ PUBLISHED = {"gpt2": 2e-5}
 @torch.no_grad()
 def losses_along_slope(run: Run, etas: Sequence[float], on_point: Callable[[int], None] | None = None) -> list[float]:
     """The loss at θ − η·∂L/∂θ, all weights at once, for each η (negative ones climb). One scratch copy of weights."""
-    starts = parameter_views(run.model.net)
-    slopes = {name: run.gradient_at(name, (slice(None, None),) * p.ndim) for name, p in starts.items()}
+    starts = parameter_views(run.model.capture.net)
+    slopes = {name: run.gradient_at(name, (slice(None, None),) * p.ndim).to(p.device) for name, p in starts.items()}
     scratch = scratch_capture(run.model)
     weights = parameter_views(scratch.net)
     found = []
