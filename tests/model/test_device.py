@@ -10,6 +10,7 @@ import torch
 
 from model.address import Address
 from model.device import DeviceError, chosen
+from model.gpt2 import Attention
 from model.language_model import LanguageModel
 from model.loading import load
 from model.ops.update import Rate
@@ -33,7 +34,7 @@ def test_the_processor_and_a_gpu_where_there_is_one() -> None:
 
 @pytest.mark.skipif(HAS_GPU, reason="PyTorch has a GPU here")
 def test_a_gpu_asked_for_where_there_is_none() -> None:
-    error = error_of(DeviceError, load, "embedded", device="cuda")
+    error = error_of(DeviceError, lambda: load("embedded", device="cuda"))
     assert "no GPU" in error.message and "auto" in error.hint
 
 
@@ -53,6 +54,35 @@ def test_a_network_on_another_device_has_weights_of_its_own() -> None:
     assert {p.device.type for p in net.parameters()} == {"cpu"}
     assert [p.shape for p in other.parameters()] == [p.shape for p in net.parameters()]
     assert not any(p.requires_grad for p in other.parameters())
+
+
+@pytest.fixture
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> LanguageModel:
+    """A model on `meta`, where an op on tensors of two devices fails as on a GPU; what comes back from it is zeros."""
+    monkeypatch.setattr(torch.Tensor, "cpu", lambda t: torch.zeros(t.shape, dtype=t.dtype) if t.is_meta else t)
+    monkeypatch.setattr(Attention, "masked", lambda _self, qk: qk + 0)  # it asks whether its numbers are finite
+    config, scale = SHAPES["small"]
+    return LanguageModel("small", random_network(config, scale), byte_tokenizer(300), device=torch.device("meta"))
+
+
+def test_the_stand_in_sees_a_tensor_left_behind(stand_in: LanguageModel) -> None:
+    with pytest.raises(RuntimeError):
+        stand_in.capture.net.blocks[0](torch.zeros(1, 3, 16))
+
+
+@torch.no_grad()
+def test_every_tensor_is_taken_to_where_the_network_is(stand_in: LanguageModel) -> None:
+    for whole in (2**30, 0):  # kept whole, and block by block
+        run = stand_in.run("abc", "d", whole=whole)
+        for site in ("logits", "blocks.1.attn.pattern", "blocks.0.mlp.post", "ln_final.out"):
+            assert run.tensor(site).device.type == run.gradient(site).device.type == "cpu"
+        assert run.changed(["W_E[4,1]=2", "blocks.0.attn.z[1,0,:]=0.5"]).tensor("logits").device.type == "cpu"
+    for optimizer in ("sgd", "adamw"):
+        stepped = stand_in.run("abc", "d").at_rate(Rate(0.01, optimizer))
+        stepped.learning.take(2, with_slopes=True)
+        assert stepped["W_E.step(2)"].shape == (300, 16)
+    assert len(losses_along_slope(stand_in.run("abc", "d"), [0.0, 0.1])) == 2
+    assert [len(list(stand_in.generate("abc", 3, use_cache=cached))) for cached in (True, False)] == [3, 3]
 
 
 def two(name: str, target: str | None = None) -> tuple[Run, Run]:
