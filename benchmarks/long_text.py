@@ -34,6 +34,7 @@ from model.loading import EMBEDDED
 GPT2_SMALL = Config(n_layer=12, n_head=12, d_model=768, d_mlp=3072, d_vocab=50257, n_ctx=1024)
 MOST_MEMORY = 2500  # MB
 MOST_PAGE, MOST_PANEL = 120, 40  # kB
+RANDOM = 1000  # addresses explained
 PATIENCE = 300  # seconds for one answer
 PANEL = {"HX-Request": "true", "HX-Target": "why"}
 
@@ -70,6 +71,7 @@ def text(n: int) -> str:
 def server(directory: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
     """The real server with its usual settings."""
     settings = {"EVERYNUMBER_MODEL": str(directory), "EVERYNUMBER_PORT": str(port), "EVERYNUMBER_HOST": "127.0.0.1"}
+    settings |= {"EVERYNUMBER_RATE": "", "EVERYNUMBER_RATE_COSTLY": ""}  # one impatient reader
     process = subprocess.Popen([sys.executable, "-m", "app"], env=os.environ | settings)
     try:
         for _ in range(600):
@@ -92,14 +94,19 @@ class Reader:
 
     def ask(self, path: str, headers: dict[str, str] | None = None, **query: str) -> tuple[float, int]:
         """Seconds and kB of an answer."""
-        url = f"http://127.0.0.1:{self.port}{path}?{urlencode({'text': self.text} | query)}"
         started = time.perf_counter()
+        size = len(self.read(path, headers, **query))
+        return time.perf_counter() - started, size // 1000
+
+    def read(self, path: str, headers: dict[str, str] | None = None, **query: str) -> bytes:
+        """An answer; an error ends the program."""
+        url = f"http://127.0.0.1:{self.port}{path}?{urlencode({'text': self.text} | query)}"
         try:
             with urlopen(Request(url, headers=headers or {}), timeout=PATIENCE) as answer:
-                size = len(answer.read())
+                found: bytes = answer.read()
+                return found
         except HTTPError as error:
             raise SystemExit(f"{path} {query}: {error.code} {error.read()[:600]!r}") from None
-        return time.perf_counter() - started, size // 1000
 
     @property
     def peak(self) -> int:
@@ -135,12 +142,31 @@ def visit(reader: Reader, n: int) -> None:
     for at in ("blocks.3.attn.pattern", "blocks.3.attn.exp.grad", "logits", "probs.grad", "W_E.grad"):
         took, size = reader.ask("/api/v1/values", at=at, format="npy")
         print(f"{at:44} file {took:6.2f} s {size // 1000:4} MB  peak {reader.peak:,} MB", flush=True)
+    explain_anywhere(reader, n)
     named = zip(("page", "panel", "API"), zip(*rows, strict=True), strict=True)
     print("; ".join(f"{name}: median {median(times):.2f} s, most {max(times):.2f} s" for name, times in named))
     print(f"largest page {max(pages)} kB (limit {MOST_PAGE}), largest panel {max(panels)} kB (limit {MOST_PANEL})")
     print(f"peak {reader.peak:,} MB (limit {MOST_MEMORY:,})")
     if reader.peak > MOST_MEMORY or max(pages) > MOST_PAGE or max(panels) > MOST_PANEL:
         raise SystemExit("a limit is passed")
+
+
+def explain_anywhere(reader: Reader, n: int) -> None:
+    """Explanations at random addresses, values and slopes, in any site and parameter, block after block."""
+    drawn, graph = Random(2), Graph(GPT2_SMALL)
+    nodes = [drawn.choice([node for node in graph if node.name != "tokens"]) for _ in range(RANDOM)]
+    faults, times = 0, []
+    for node in sorted(nodes, key=lambda node: -1 if node.block is None else node.block):
+        place = ",".join(str(drawn.randrange(size)) for size in graph.shape(node.name, n))
+        at = (f"{node.name}[{place}]" if place else node.name) + drawn.choice(["", ".grad"])
+        started = time.perf_counter()
+        found = json.loads(reader.read("/api/v1/explain", at=at, limit="5"))
+        times.append(time.perf_counter() - started)
+        if found["fault"]:
+            faults += 1
+            print(f"FAULT {at}: off by {found['difference']}")
+    middle = 1000 * median(times)
+    print(f"{RANDOM:,} random explanations: median {middle:.0f} ms, most {max(times):.2f} s, {faults} faults")
 
 
 if __name__ == "__main__":

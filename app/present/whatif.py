@@ -22,6 +22,8 @@ TOKENS = 5  # the likeliest before and after are listed
 ADDITIONS = Markup("the additions of all blocks left out: x = f(x)")
 MOST_CHOICES = 400  # with more than this, single heads are left to the free field
 
+PIECE = 2**20  # numbers compared at once
+
 # The sites of a block that are compared, and those after the blocks.
 IN_BLOCK = ("resid_pre", "attn.pattern", "attn.z", "attn_out", "resid_mid", "mlp.post", "mlp_out", "resid_post")
 AFTER = ("ln_final.out", "logits", "probs")
@@ -123,6 +125,17 @@ def whatif_view(base: Run, changed: Run, state: State) -> WhatIfView:
     return _Both(base, changed, state).view()
 
 
+@dataclass(frozen=True)
+class Change:
+    """How a site changed: the root mean square, and the place where most, with its number before and after."""
+
+    site: str
+    rms: float
+    place: tuple[int, ...]
+    before: float
+    after: float
+
+
 class _Both:
     """The two runs and links to the numbers of each."""
 
@@ -131,15 +144,15 @@ class _Both:
         self.of_base, self.of_changed = Cells(replace(state, changes=())), Cells(state)
 
     def view(self) -> WhatIfView:
-        compared = [(site, *self._compare(site)) for site in self._sites()]
-        touched = [row for row in compared if row[1] != 0]
-        axis = LogAxis.over([rms for _, rms, _ in touched])
+        compared = [self._compare(site) for site in self._sites()]
+        touched = [change for change in compared if change.rms != 0]
+        axis = LogAxis.over([change.rms for change in touched])
         rows, block = [], ""
-        for site, rms, place in touched:
-            row = self._row(site, rms, place, axis)
+        for change in touched:
+            row = self._row(change, axis)
             rows.append(row if row.block != block else replace(row, block=""))
             block = row.block
-        untouched = [site for site, rms, _ in compared if rms == 0]
+        untouched = [change.site for change in compared if change.rms == 0]
         return WhatIfView(self._verdict(), self._tokens(), axis.head(), tuple(rows), _listed(untouched))
 
     def _sites(self) -> list[str]:
@@ -147,26 +160,35 @@ class _Both:
         blocks = [f"blocks.{n}.{site}" for n in range(self.base.model.config.n_layer) for site in IN_BLOCK]
         return [site for site in blocks if site == "blocks.0.resid_pre" or not site.endswith("resid_pre")] + [*AFTER]
 
-    def _compare(self, site: str) -> tuple[float, tuple[int, ...]]:
-        """The root mean square of the change, and the place where it is largest."""
+    def _compare(self, site: str) -> Change:
+        """In pieces: several copies of a whole table over the vocabulary would be more than a long run has room for."""
         before, after = self.base.tensor(site).numpy(), self.changed.tensor(site).numpy()
-        change = after.astype(np.float64) - before
-        largest = np.unravel_index(int(np.argmax(np.abs(np.nan_to_num(change)))), change.shape)
-        return float(np.sqrt(np.mean(change**2))), tuple(int(i) for i in largest)
+        squares, largest = 0.0, (-1.0, 0)
+        for start in range(0, before.size, PIECE):
+            piece = slice(start, start + PIECE)
+            change = after.ravel()[piece].astype(np.float64) - before.ravel()[piece]
+            squares += float(np.square(change).sum())
+            size = np.abs(np.nan_to_num(change))
+            here = int(size.argmax())
+            if size[here] > largest[0]:
+                largest = (float(size[here]), start + here)
+        place = tuple(int(i) for i in np.unravel_index(largest[1], before.shape))
+        rms = float(np.sqrt(squares / before.size))
+        return Change(site, rms, place, float(before[place]), float(after[place]))
 
-    def _row(self, site: str, rms: float, place: tuple[int, ...], axis: LogAxis) -> SiteRow:
+    def _row(self, change: Change, axis: LogAxis) -> SiteRow:
+        site, place = change.site, change.place
         node = self.base.model.graph[site]
         at = str(Address(site, place))
-        before, after = (float(run.tensor(site)[place]) for run in (self.base, self.changed))
         show = numbers.percent if node.short in ("probs", "pattern") else exact
         return SiteRow(
             block="after the blocks" if node.block is None else f"block {node.block}",
             words=site.split(".", 2)[2] if node.block is not None else site,
-            bar=axis.bars(rms),
-            rms=exact(rms),
+            bar=axis.bars(change.rms),
+            rms=exact(change.rms),
             place=Markup("<code>[{}]</code>").format(",".join(map(str, place))),
-            before=self.of_base.number(at, show(before)),
-            after=self.of_changed.number(at, show(after)),
+            before=self.of_base.number(at, show(change.before)),
+            after=self.of_changed.number(at, show(change.after)),
         )
 
     def _tokens(self) -> tuple[TokenRow, ...]:
@@ -174,7 +196,10 @@ class _Both:
         runs = [run for run in (self.base, self.changed) if not _is_level(run)]  # no token leads where all are equal
         top = [token for run in runs for token, p in run.top(TOKENS) if p > 0]
         listed = list(dict.fromkeys([*target, *top]))
-        pairs = [tuple(float(run.tensor("probs")[-1, token]) for run in (self.base, self.changed)) for token in listed]
+        pairs = [
+            tuple(float(run.value_at("probs", (self.last, token))) for run in (self.base, self.changed))
+            for token in listed
+        ]
         most = charts.largest([_visible(after - before) for before, after in pairs])
         return tuple(
             TokenRow(
