@@ -58,6 +58,8 @@ EXAMPLES = {
     "optimizer": "Write optimizer=sgd or optimizer=adamw.",
     "nudge": "Write how far to move the number, above 0 and up to 1000, as in nudge=0.1.",
     "after": "Write a whole number of steps from 1 to 50, as in after=3.",
+    "depth": "Write depth=0 for no inputs, 1 for those of the number, 2 for theirs as well.",
+    "links": "Write links=0 to leave out the links to this site.",
     "set": "Write a place and a number, as in set=blocks.1.attn.z[:,2,:]=0; up to 16 of them.",
 }
 

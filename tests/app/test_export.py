@@ -19,11 +19,13 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from app.live.table import PARTS
+from app.main import create_app
 from app.pages.export import NotReady, finished
 from app.present import export
 from app.present.export import DEEPEST
 from app.present.export_html import links_in, stand_alone
 from app.services import Services
+from app.settings import Settings
 from app.urls import State
 from model import Run
 from tests.app.shown_numbers import read
@@ -286,3 +288,19 @@ def test_numbers_of_another_run_lead_to_the_site(run: Run):
     assert leads(own, "") == leads("", "loss") == "#loss"
     assert leads(other, "") == SITE + other
     assert parse_qs(urlsplit(leads("", "logits[0,1]")).query)["at"] == ["logits[0,1]"]
+
+
+def test_below_a_prefix_and_on_a_public_host():
+    """A file names the site as its readers reach it."""
+    client = TestClient(create_app(Settings(root_path="/course", public_url=SITE)))
+    page = BeautifulSoup(client.get("/course/export/why.html?text=Hi&at=loss&depth=0").text, "lxml")
+    assert str(page.select_one(".file-head a")["href"]).startswith(f"{SITE}/course/explore?")
+    menu = BeautifulSoup(client.get("/course/explore?text=Hi&at=loss").text, "lxml").select(".download button")
+    assert menu and all(str(button["formaction"]).startswith("/course/export/") for button in menu)
+
+
+def test_the_answer_has_the_policy_of_the_file(client: TestClient):
+    answer = client.get("/export/why.html", params={"text": TEXT, "at": "loss"})
+    policy = str(BeautifulSoup(answer.text, "lxml").select_one("meta[http-equiv=Content-Security-Policy]")["content"])
+    assert answer.headers["content-security-policy"].startswith(policy)
+    assert answer.headers["cache-control"] == "no-cache"
