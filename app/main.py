@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import Depends, FastAPI
 from fastapi.openapi.utils import get_openapi
+from pydantic import ValidationError
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.types import Receive, Scope, Send
+from uvicorn.config import STARTUP_FAILURE
 
 from app import api, api_generate, api_jobs, health, logs, proxy
 from app.errors import add_handlers, answer_to
@@ -45,6 +48,9 @@ from app.settings import Settings
 from app.templating import HTMX, STATIC, Templates, VersionedFiles
 from app.transfer import Transfer
 from app.urls import ROOT
+from model.errors import ReaderError
+
+log = logging.getLogger(__name__)
 
 DESCRIPTION = """
 GPT-2 with every number clickable, for programs. A run is named by `model`, `text`, `target` and `bos`; a number in it
@@ -81,8 +87,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     Without settings it takes them, and how to log, from the environment: `uvicorn --factory app.main:create_app`.
     """
     if settings is None:
-        settings = Settings()
-        logs.configure(settings)
+        return from_environment()
     models = ModelStore(settings)
     runs = RunStore(models, settings)
     jobs = JobStore(runs, settings)
@@ -124,6 +129,19 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.mount("/static", VersionedFiles(directory=STATIC), name="static")
     app.openapi = lambda: described(app)  # type: ignore[method-assign]
     return app
+
+
+def from_environment() -> FastAPI:
+    """The app as a worker process makes it. Where the settings are wrong it says so and is not started again."""
+    try:
+        settings = Settings()
+        logs.configure(settings)
+        return create_app(settings)
+    except ReaderError as error:
+        log.error("%s %s", error.message, error.hint)
+    except ValidationError as error:
+        log.error("%s", error)
+    raise SystemExit(STARTUP_FAILURE)
 
 
 def described(app: FastAPI) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from app.settings import Settings
 LONGEST_HEAD = 2**20  # bytes of a request's line and headers: a URL carries the whole text
 USUAL_SECONDS = 60.0  # for a client that stalls, where uvicorn was not configured here
 WORKER_SECONDS = 60  # within which a worker must say that it lives; a busy one may take its time
+OTHER_FILES = 200  # that a process has open besides connections
 FAILED = 3
 
 
@@ -95,6 +96,7 @@ def serve(app: ASGIApp, settings: Settings, listener: socket.socket) -> int:
     server = Server(Config(app, settings))
     server.address = address_of(listener)
     quiet_on_signals()
+    allow_connections(settings.max_connections)
     with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is the usual way to stop it
         server.run(sockets=[listener])
     return 0 if server.started else FAILED
@@ -103,6 +105,7 @@ def serve(app: ASGIApp, settings: Settings, listener: socket.socket) -> int:
 def serve_in_many(settings: Settings, listener: socket.socket) -> int:
     """Serve in several processes that share one socket, each with models and runs of its own."""
     config = Config("app.main:create_app", settings, factory=True, workers=settings.workers)
+    allow_connections(settings.max_connections)  # workers inherit it
     parent = Multiprocess(config, sockets=[listener])  # it handles signals itself
     threading.Thread(target=_announce_first, args=(parent, address_of(listener)), daemon=True).start()
     parent.run()
@@ -135,6 +138,17 @@ def address_of(listener: socket.socket) -> str:
 def quiet_on_signals() -> None:
     """uvicorn stops gracefully on SIGTERM and then raises it again, which would end the process as if it had failed."""
     signal.signal(signal.SIGTERM, lambda _signal, _frame: None)
+
+
+def allow_connections(n: int) -> None:
+    """Let this process open as many files as so many connections take, where the system allows it."""
+    with contextlib.suppress(ImportError, ValueError, OSError):  # not on every system
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = n + OTHER_FILES if hard == resource.RLIM_INFINITY else min(n + OTHER_FILES, hard)
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 class Config(uvicorn.Config):

@@ -140,7 +140,7 @@ NAMED = ["/explore?model=", "/api/v1/run?model=", "/api/v1/heads?model=", "/less
 
 
 class Opened:
-    """What Python opens, lists or connects to while a test looks. (A hook cannot be taken away again: one is enough.)"""
+    """What Python opens, lists or connects to while a test looks. (A hook cannot be taken away again.)"""
 
     seen: list[str] | None = None
 

@@ -13,15 +13,43 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 import pytest
+from starlette.testclient import TestClient
+
+from app.main import create_app
+from app.settings import Settings
 
 POST = b"POST /api/v1/jobs HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 
 Serve = Callable[..., tuple[subprocess.Popen[str], str]]
+
+
+def started(root: Path, log: Path, *command: str, **settings: object) -> subprocess.Popen[str]:
+    """The app in a process of its own, with these settings."""
+    chosen = {f"EVERYNUMBER_{name}": str(value) for name, value in ({"MODEL": "toy", "PORT": 0} | settings).items()}
+    return subprocess.Popen(
+        [sys.executable, *(command or ("-m", "app"))], cwd=root, env={**os.environ, **chosen}, text=True,
+        stdout=subprocess.PIPE, stderr=log.open("w"),
+    )  # fmt: skip
+
+
+def address_of(process: subprocess.Popen[str], log: Path) -> str:
+    assert process.stdout is not None
+    said = re.fullmatch(r"Every Number: (http://127\.0\.0\.1:\d+)/\n", process.stdout.readline())
+    assert said, log.read_text()
+    return said[1]
+
+
+def ended(process: subprocess.Popen[str]) -> None:
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            process.kill()
 
 
 @pytest.fixture
@@ -29,29 +57,22 @@ def serve(root: Path, tmp_path: Path) -> Iterator[Serve]:
     """`serve(WORKERS=2)` starts the app with these settings and gives its process and address."""
     running: list[subprocess.Popen[str]] = []
 
-    def start(*command: str, **settings: object) -> tuple[subprocess.Popen[str], str]:
-        chosen = {f"EVERYNUMBER_{name}": str(value) for name, value in ({"MODEL": "toy", "PORT": 0} | settings).items()}
-        log = (tmp_path / "log").open("w")
-        process = subprocess.Popen(
-            [sys.executable, *(command or ("-m", "app"))], cwd=root, env={**os.environ, **chosen}, text=True,
-            stdout=subprocess.PIPE, stderr=log,
-        )  # fmt: skip
-        running.append(process)
-        if command:
-            return process, ""
-        assert process.stdout is not None
-        said = re.fullmatch(r"Every Number: (http://127\.0\.0\.1:\d+)/\n", process.stdout.readline())
-        assert said, (tmp_path / "log").read_text()
-        return process, said[1]
+    def start(**settings: object) -> tuple[subprocess.Popen[str], str]:
+        running.append(started(root, tmp_path / "log", **settings))
+        return running[-1], address_of(running[-1], tmp_path / "log")
 
     yield start
     for process in running:
-        if process.poll() is None:
-            process.terminate()
-            try:
-                process.wait(timeout=30)
-            except subprocess.TimeoutExpired:
-                process.kill()
+        ended(process)
+
+
+@pytest.fixture(scope="module")
+def strict(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a server with little patience."""
+    log = tmp_path_factory.mktemp("strict") / "log"
+    process = started(root, log, MODEL="embedded", CLIENT_SECONDS=1, MAX_BODY_KB=1)
+    yield address_of(process, log)
+    ended(process)
 
 
 def get(url: str) -> str:
@@ -113,32 +134,28 @@ def test_jobs_are_called_off_when_it_stops(serve: Serve):
 # -- clients that stall
 
 
-def test_a_head_or_a_body_that_does_not_come_is_not_waited_for(serve: Serve):
-    _, address = serve(CLIENT_SECONDS=1)
+def test_a_head_or_a_body_that_does_not_come_is_not_waited_for(strict: str):
     began = time.monotonic()
-    silent, halting, bodiless = connect(address), connect(address), connect(address)
+    silent, halting, bodiless = connect(strict), connect(strict), connect(strict)
     halting.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nX-Slow:")
-    bodiless.sendall(
-        b"POST /api/v1/jobs HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 20\r\n\r\n{"
-    )
-    assert "ok" in get(f"{address}/healthz")
+    bodiless.sendall(POST + b"Content-Length: 20\r\n\r\n{")
+    assert "ok" in get(f"{strict}/healthz")
     assert received(silent) == b"" and received(halting) == b""
     assert received(bodiless).startswith(b"HTTP/1.1 408 ")
     assert time.monotonic() - began < 15
 
 
-def test_a_client_that_takes_nothing_of_its_answer_is_let_go(serve: Serve):
-    _, address = serve(MODEL="embedded", CLIENT_SECONDS=1)
+def test_a_client_that_takes_nothing_of_its_answer_is_let_go(strict: str):
     stalled = socket.socket()
     stalled.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    parts = urlsplit(address)
+    parts = urlsplit(strict)
     stalled.connect((parts.hostname, parts.port))
     stalled.settimeout(30)
-    stalled.sendall(b"GET /api/v1/values?at=W_E&format=npy HTTP/1.1\r\nHost: x\r\n\r\n")  # more than the buffers hold
+    path = "/api/v1/values?at=W_E&format=npy"
+    asked = 12  # together more than the buffers of both sides hold
+    stalled.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode() * asked)
     time.sleep(4)
-    got = received(stalled)
-    whole = len(get_bytes(f"{address}/api/v1/values?at=W_E&format=npy"))
-    assert 0 < len(got) < whole
+    assert 0 < len(received(stalled)) < asked * len(get_bytes(strict + path))
 
 
 def get_bytes(url: str) -> bytes:
@@ -146,28 +163,24 @@ def get_bytes(url: str) -> bytes:
         return bytes(answer.read())
 
 
-def test_a_body_too_large_is_refused_before_it_is_read(serve: Serve):
-    _, address = serve(MAX_BODY_KB=1)
-    for declared in (
-        b"Content-Length: 5000000\r\n\r\n",
-        b"Transfer-Encoding: chunked\r\n\r\n" + b"800\r\n" + b"x" * 2048 + b"\r\n",
-    ):
-        connection = connect(address)
-        connection.sendall(b"POST /api/v1/jobs HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n" + declared)
+def test_a_body_too_large_is_refused_before_it_is_read(strict: str):
+    chunk = b"800\r\n" + b"x" * 2048 + b"\r\n"
+    for declared in (b"Content-Length: 5000000\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\n" + chunk):
+        connection = connect(strict)
+        connection.sendall(POST + declared)
         answer = received(connection)
         assert answer.startswith(b"HTTP/1.1 413 ") and b"1 kB" in answer
 
 
-def test_a_head_too_large_and_nonsense_are_answered(serve: Serve):
-    _, address = serve()
+def test_a_head_too_large_and_nonsense_are_answered(strict: str):
     for head in (b"GET /?" + b"x" * 2**21 + b" HTTP/1.1\r\n\r\n", b"\x16\x03\x01 nonsense\r\n\r\n"):
-        connection = connect(address)
+        connection = connect(strict)
         try:
             connection.sendall(head)
             assert received(connection).startswith(b"HTTP/1.1 400 ")
         except (BrokenPipeError, ConnectionResetError):
             pass  # it closed before all was sent
-    assert "ok" in get(f"{address}/healthz")
+    assert "ok" in get(f"{strict}/healthz")
 
 
 # -- several processes
@@ -223,30 +236,22 @@ def test_two_workers_answer_for_each_other(serve: Serve):
     assert process.wait(timeout=60) == 0
 
 
-def test_a_job_that_nobody_knows_any_more_needs_its_inputs(serve: Serve):
-    _, address = serve()
-    body = json.dumps({"text": "the cat sat on the", "steps": 2}).encode()
-    asked = Request(f"{address}/api/v1/jobs", body, {"Content-Type": "application/json"}, method="POST")
-    with urlopen(asked, timeout=60) as answer:
-        job = json.loads(answer.read())
-    _, other = serve()
-    with pytest.raises(HTTPError, match="404"):
-        get(f"{other}/api/v1/jobs/{job['id']}")
-    with pytest.raises(HTTPError, match="404"):
-        get(other + job["url"].replace("the%20cat", "the%20dog"))  # other inputs than the id's
+def test_a_job_that_nobody_knows_any_more_needs_its_inputs():
+    one, other = (TestClient(create_app(Settings(model="toy"))) for _ in range(2))
+    job = one.post("/api/v1/jobs", json={"text": "the cat sat on the", "steps": 2}).json()
+    assert other.get(f"/api/v1/jobs/{job['id']}").status_code == 404
+    assert other.get(job["url"].replace("the%20cat", "the%20dog")).status_code == 404  # other inputs than the id's
     deadline = time.monotonic() + 30
-    while (found := json.loads(get(other + job["url"])))["state"] != "done" and time.monotonic() < deadline:
+    while (found := other.get(job["url"]).json())["state"] != "done" and time.monotonic() < deadline:
         time.sleep(0.05)
     assert found["result"]["losses"][0] > found["result"]["losses"][-1]
 
 
-def test_plain_uvicorn_serves_with_workers_and_no_line_with_a_sentence(serve: Serve, tmp_path: Path):
+def test_plain_uvicorn_serves_with_workers_and_no_line_with_a_sentence(root: Path, tmp_path: Path):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    process, _ = serve(
-        "-m", "uvicorn", "--factory", "app.main:create_app", "--workers", "2", "--port", str(port), LOG="json",
-        LOG_LEVEL="info",
-    )  # fmt: skip
+    command = ("-m", "uvicorn", "--factory", "app.main:create_app", "--workers", "2", "--port", str(port))
+    process = started(root, tmp_path / "log", *command, LOG="json", LOG_LEVEL="info")
     deadline = time.monotonic() + 90
     while time.monotonic() < deadline:
         try:
@@ -255,8 +260,7 @@ def test_plain_uvicorn_serves_with_workers_and_no_line_with_a_sentence(serve: Se
         except OSError:
             time.sleep(0.3)
     numbers = {get(f"http://127.0.0.1:{port}/api/v1/values?text=the%20dog&at=logits[2,:]") for _ in range(6)}
+    ended(process)
     assert len(numbers) == 1
-    process.send_signal(signal.SIGTERM)
-    process.wait(timeout=60)
     logged = (tmp_path / "log").read_text()
     assert "the%20dog" not in logged and "the dog" not in logged and '"path": "/api/v1/values"' in logged
