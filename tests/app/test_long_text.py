@@ -141,7 +141,7 @@ def test_links_of_a_packed_page_lead_on_in_it(small: TestClient, text: str) -> N
     page = small.get("/explore", params={"text": text, "at": "blocks.1.attn.q[600,1,3]"})
     hrefs = {unescape(href) for href in re.findall(r'href="((?:explore|whatif|api/v1/\w+)\?[^"]*)"', page.text)}
     kinds = {href.split("?")[0] for href in hrefs}
-    assert kinds == {"explore", "whatif", "api/v1/values", "api/v1/explain"}
+    assert kinds == {"explore", "whatif", "api/v1/explain"}
     assert len(hrefs) > 100
     for href in sorted(hrefs)[:: len(hrefs) // 12]:
         answer = small.get(urljoin(str(page.url), href))
@@ -154,6 +154,8 @@ def test_links_of_a_packed_page_lead_on_in_it(small: TestClient, text: str) -> N
     assert "takes no steps" in page.text
     forms = re.findall(r'<form[^>]*action="([^"]+)"', page.text)
     assert "explore" in forms
+    file = small.get(urljoin(str(page.url), "export/values.csv"), params={"at": "blocks.1.attn.q[600,1,:]"})
+    assert 'formaction="export/values.csv"' in page.text and file.text.splitlines()[0] == "d_head,value"
     moved = small.get(urljoin(str(page.url), "explore"), params={"at": "blocks.1.attn.q[600,1,3]", "row": 320})
     assert moved.status_code == 200 and "pos 320" in moved.text
 
