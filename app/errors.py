@@ -187,10 +187,12 @@ def answer(request: Request, fault: Fault, headers: dict[str, str]) -> Response:
 
 def kept_look(query: QueryParams) -> Look:
     """An embed's look as far as it can be read: an error too stands on someone else's page."""
-    try:
-        return look_of(QueryParams([(name, query.get(name, "")) for name in ("theme", "accent")]), ())
-    except ReaderError:
-        return Look()
+    given = [(name, query.get(name, "")) for name in ("theme", "accent")]
+    while True:
+        try:
+            return look_of(QueryParams(given), ())
+        except ReaderError as error:
+            given = [pair for pair in given if pair[0] != error.part]
 
 
 def with_space(held: Services, state: State) -> list[str]:

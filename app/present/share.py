@@ -11,6 +11,7 @@ from html import escape
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
+from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.datastructures import QueryParams
 
@@ -116,7 +117,7 @@ def of_number(run: Run, state: State, what: What = "why") -> Shared:
     return Shared(
         title=title,
         description=_about(run),
-        path=bare.url(),
+        path=f"{rooted(EXPLORE)}?{bare.query()}",  # in full, wherever the page that says it holds the text
         frame=replace(bare, page=f"/embed/{what}").url(),
         card=_card(replace(bare, row=None, col=None, order="size", offset=0)),
         height=HEIGHTS[what],
@@ -190,10 +191,12 @@ class Asked:
 def asked_for(held: Services, address: str, origin: str, what: What = "why") -> Asked:
     """The page behind an address: a whole one of this site (`origin`), or its path.
 
-    Nothing is fetched; the address is only read. Raises NotShared, and what a bad parameter raises.
+    Nothing is fetched; the address is only read. Raises NotShared, and a ReaderError for what it may not ask.
     """
-    parts = urlsplit(address)
-    own = urlsplit(origin)
+    try:
+        parts, own = urlsplit(address), urlsplit(origin)
+    except ValueError:  # as of a host that begins with a bracket
+        raise NotShared from None
     if (parts.scheme or parts.netloc) and (
         parts.scheme not in ("http", "https") or parts.netloc.lower() != own.netloc.lower()
     ):
@@ -204,7 +207,7 @@ def asked_for(held: Services, address: str, origin: str, what: What = "why") -> 
     path, query = unquote(parts.path.removeprefix(root)), QueryParams(parts.query)
     try:
         return _page(held, path, query, unquote(parts.fragment), what)
-    except ValidationError:
+    except (ValidationError, RequestValidationError):
         raise NotShared from None
 
 
