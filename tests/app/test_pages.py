@@ -281,7 +281,7 @@ def test_a_long_text_has_buttons_and_stays_small(client: TestClient):
 
 def test_the_model_menu_leads_to_every_model(client: TestClient):
     page = soup(client, "/explore?text=The+dog")
-    links = {link.text.split()[0]: str(link["href"]) for link in page.select("#models a")}
+    links = {link.text.split()[0]: str(link["href"]) for link in page.select("#models li a")}
     assert set(links) == {"embedded", "toy"}
     toy = soup(client, links["toy"])
     assert one(toy, "#ask textarea").text.strip() == TOY
