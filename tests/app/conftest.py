@@ -26,7 +26,7 @@ TEXT = "When Mary and John went to the store, John gave a drink to"
 
 @pytest.fixture(scope="session")
 def app() -> FastAPI:
-    return create_app(Settings())
+    return create_app(Settings(rate="", rate_costly=""))  # all tests are one client
 
 
 @pytest.fixture(scope="session")
