@@ -39,6 +39,7 @@ __all__ = [
 MAX_LENGTH = 4000
 MAX_DEPTH = 24
 MAX_SIGNS = 200  # a chain of + nests to the left as deep as it is long
+DOT = 10  # signs that a dot(…) counts as: it may read a whole matrix
 EXAMPLE = "Write it as in blocks.0.attn.pattern[0,3,1], logits[3,17] or calc(logits[3,17]-logits[3,5])."
 
 _TOKEN = re.compile(
@@ -72,7 +73,7 @@ class _Reader:
             kind = match.lastgroup or ""
             found.append((kind, match[kind]))
             pos = match.end()
-        if sum(1 for _, sign in found if sign in "+-*/×÷−") > MAX_SIGNS:
+        if sum(DOT if sign == "dot" else sign in "+-*/×÷−" for _, sign in found) > MAX_SIGNS:
             raise self._fault(f"it has more than {MAX_SIGNS} operations")
         return found
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 MOST_NUMBERS = 2_000_000  # in one range: several in one expression must fit a small server
 MOST_IN_DOT = 16_000_000  # a range that a dot product reads and gives back: a whole weight matrix
-MOST_PRODUCTS = 200_000_000  # multiplications of one dot(…)
+MOST_PRODUCTS = 20_000_000  # multiplications of one dot(…)
 MINUS = Constant("-1", -1.0)
 FUNCTIONS = {"exp": EXP, "log": LOG, "sqrt": SQRT, "acos": ACOS, "positive": POSITIVE}
 ELEMENTWISE: dict[str, Callable[[Floats], Floats]] = {

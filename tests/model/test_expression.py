@@ -165,6 +165,13 @@ def test_a_dot_that_does_not_fit_is_refused(at: str, says: str) -> None:
         RUN.explain(at)
 
 
+def test_dots_are_bounded_in_number() -> None:
+    dots = "+".join(["dot(W_E[1,:],W_E[2,:])"] * 18)
+    assert RUN.values(f"calc({dots})") == pytest.approx(18 * (RUN["W_E"][1] @ RUN["W_E"][2]), rel=1e-5)
+    with pytest.raises(AddressError, match="more than 200 operations"):
+        RUN.values(f"calc({dots}+dot(W_E[1,:],W_E[2,:]))")
+
+
 def test_an_angle_of_no_cosine_is_no_number() -> None:
     assert np.isnan(RUN.explain("calc(acos(1.5))").value)
 
