@@ -97,13 +97,15 @@ class JobStore:
         self._pool = ThreadPoolExecutor(settings.job_workers, thread_name_prefix="job")
         self._lock = threading.Lock()
         self._jobs: OrderedDict[str, Job] = OrderedDict()
+        self._is_closed = False
 
     def id(self, state: State) -> str:
         """The name of the work that a state asks for. Raises UnknownModel."""
         return job_id(self._runs.models, state)
 
     def close(self) -> None:
-        """Call all off: those that wait at once, those that run before their next step."""
+        """Call all off, those that wait at once, those that run before their next step; begin none any more."""
+        self._is_closed = True
         for id in list(self._jobs):
             self.cancel(id)
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -133,6 +135,8 @@ class JobStore:
             if job is not None and job.stage not in ("cancelled", "failed"):
                 self._jobs.move_to_end(id)
                 return job
+            if self._is_closed:
+                raise Busy("The server is being stopped.")
             if sum(other.stage == "waiting" for other in self._jobs.values()) >= self._queue:
                 raise Busy("Many jobs are waiting already.")
             client = CLIENT.get()

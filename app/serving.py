@@ -7,9 +7,11 @@ import contextlib
 import signal
 import socket
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import uvicorn
+from fastapi import FastAPI
 from starlette.types import ASGIApp
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -81,20 +83,27 @@ class PatientProtocol(H11Protocol):
 
 
 class Server(uvicorn.Server):
-    """Says where it is once it answers."""
+    """Says where it is once it answers, and lets the app know when it stops: before it waits for running requests."""
 
     address = ""
+    on_stop: Callable[[], None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
             announce(self.address)
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self.on_stop:
+            self.on_stop()
+        await super().shutdown(sockets)
 
-def serve(app: ASGIApp, settings: Settings, listener: socket.socket) -> int:
+
+def serve(app: FastAPI, settings: Settings, listener: socket.socket) -> int:
     """Serve in this process until stopped. Returns what the process exits with."""
     server = Server(Config(app, settings))
     server.address = address_of(listener)
+    server.on_stop = app.state.services.jobs.close  # some requests wait for jobs
     quiet_on_signals()
     allow_connections(settings.max_connections)
     with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is the usual way to stop it

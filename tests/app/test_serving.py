@@ -119,16 +119,23 @@ def test_a_stopped_server_finishes_what_it_answers_and_ends_well(serve: Serve):
 
 def test_jobs_are_called_off_when_it_stops(serve: Serve):
     process, address = serve(MODEL="embedded")
-    body = json.dumps({"text": "Once upon a time, there was a little girl. " * 2, "steps": 50}).encode()
+    text, ids = "Once upon a time, there was a little girl. " * 2, []
     for n in range(4):
-        asked = Request(f"{address}/api/v1/jobs", body.replace(b"little", b"little " + b"old " * n), method="POST")
-        asked.add_header("Content-Type", "application/json")
+        body = json.dumps({"text": text.replace("little", "little" + " old" * n), "steps": 50}).encode()
+        asked = Request(f"{address}/api/v1/jobs", body, {"Content-Type": "application/json"}, method="POST")
         with urlopen(asked, timeout=60) as answer:
             assert answer.status == 202
+            ids.append(json.loads(answer.read())["id"])
+    told: list[str] = []
+    listener = threading.Thread(target=lambda: told.append(get(f"{address}/api/v1/jobs/{ids[-1]}/events")))
+    listener.start()
+    time.sleep(0.5)
     began = time.monotonic()
     process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=60) == 0
     assert time.monotonic() - began < 15, "it waited for the jobs"
+    listener.join(timeout=10)
+    assert told[0].rstrip().splitlines()[-2] == "event: cancelled"
 
 
 # -- clients that stall
