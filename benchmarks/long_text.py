@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -44,6 +45,7 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=8229)
     parser.add_argument("--tokens", type=int, default=GPT2_SMALL.n_ctx, help="length of the text (1024)")
     chosen = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # so that the server is stopped, too
     with tempfile.TemporaryDirectory() as scratch:
         directory = checkpoint(Path(scratch) / "gpt2-random")
         with server(directory, chosen.port) as process:
