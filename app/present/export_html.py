@@ -85,10 +85,16 @@ class _Copier(HTMLParser):
         self._ends.append((tag, f"</{name}>"))
 
     def _kept(self, raw: str) -> str:
-        """A start tag with its ids renamed and without what needs a server."""
+        """A start tag with its ids renamed and without what needs a server.
+
+        One of several pieces has no landmarks of its own: their names would not tell them apart.
+        """
         name = NAMES.match(raw)
         assert name is not None
-        return f"{name[0]}{self._attributes(raw)}{'/>' if raw.endswith('/>') else '>'}"
+        attributes = self._attributes(raw, {"aria-labelledby"} if self.prefix and name[0] == "<section" else set())
+        if self.prefix:
+            attributes = attributes.replace(' role="region"', ' role="group"')
+        return f"{name[0]}{attributes}{'/>' if raw.endswith('/>') else '>'}"
 
     def _attributes(self, raw: str, without: set[str] | frozenset[str] = frozenset()) -> str:
         """The attributes as they are written, so that those of SVG keep their capitals."""

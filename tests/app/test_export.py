@@ -265,6 +265,7 @@ def test_what_is_copied_and_what_is_left_out():
         '<svg viewBox="0 0 9 9"><a href="x[0]" class="k"><path d="M0 0"/></a><a href="y"><rect/></a></svg>'
         '<button form="go" name="at" value="x[0]" class="num">1 &lt; 2 &#8211;</button>'
         '<button name="at" value="z[1]" aria-label="z">3</button>'
+        '<section aria-labelledby="a"><div role="region" aria-label="T" tabindex="0"></div></section>'
         "<form><p>gone <select><option>1</option></select></p></form>"
         '<div data-online><div>gone</div>gone</div><p data-own id="a" aria-labelledby="a b" hidden>kept<br>'
         "<img alt='&quot;'><use href='#g'/></p><script>gone()</script>"
@@ -273,6 +274,7 @@ def test_what_is_copied_and_what_is_left_out():
         '<svg viewBox="0 0 9 9"><a href="#here" class="k"><path d="M0 0"/></a><g><rect/></g></svg>'
         '<a href="#here" class="num">1 &lt; 2 &#8211;</a>'
         '<span title="z[1]">3</span>'
+        '<section><div role="group" aria-label="T" tabindex="0"></div></section>'
         '<p id="p:a" aria-labelledby="p:a p:b" hidden>kept<br>'
         "<img alt='&quot;'><use href=\"#p:g\"/></p>"
     )
