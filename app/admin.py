@@ -50,4 +50,7 @@ def is_own_page(request: Request) -> bool:
     origin = request.headers.get("origin")
     if origin is None:
         return request.headers.get("sec-fetch-site", "same-origin") in ("same-origin", "none")
-    return urlsplit(origin).netloc == request.url.netloc
+    try:
+        return urlsplit(origin).netloc == request.url.netloc
+    except ValueError:  # no address at all
+        return False

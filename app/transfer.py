@@ -57,7 +57,7 @@ class Transfer:
     async def inward(self, request: Request, receive: Receive) -> Receive:
         """What the app receives: the whole body, read ahead where there is one. Raises BodyTooLarge, BodyTooSlow."""
         declared = request.headers.get("content-length", "0")
-        if not (declared.isdigit() and int(declared)) and "transfer-encoding" not in request.headers:
+        if not (declared.isdecimal() and int(declared)) and "transfer-encoding" not in request.headers:
             return receive
         if declared.isdigit() and int(declared) > self.most_kb * 1024:
             raise BodyTooLarge(self.most_kb)
