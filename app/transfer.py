@@ -59,7 +59,7 @@ class Transfer:
         declared = request.headers.get("content-length", "0")
         if not (declared.isdecimal() and int(declared)) and "transfer-encoding" not in request.headers:
             return receive
-        if declared.isdigit() and int(declared) > self.most_kb * 1024:
+        if declared.isdecimal() and int(declared) > self.most_kb * 1024:
             raise BodyTooLarge(self.most_kb)
         try:
             async with asyncio.timeout(self.seconds):
