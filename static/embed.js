@@ -9,7 +9,7 @@
     if (sender !== origin || !data || data.type !== "everynumber:height" || !(data.height > 0)) return;
     for (const frame of document.querySelectorAll("iframe")) {
       if (frame.contentWindow !== source) continue;
-      const border = frame.offsetHeight - frame.clientHeight;
+      const border = getComputedStyle(frame).boxSizing === "border-box" ? frame.offsetHeight - frame.clientHeight : 0;
       frame.style.height = `${Math.min(Math.ceil(data.height), 30000) + border}px`;
     }
   });
