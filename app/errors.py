@@ -64,6 +64,9 @@ EXAMPLES = {
 }
 
 
+OF_THE_BODY = (400, 408, 413)  # statuses for one that cannot be read (raised by FastAPI), is too slow, is too large
+
+
 @dataclass(frozen=True)
 class Fault:
     """One thing that is wrong. `offers` are targets that would do, where the target is the part.
@@ -109,6 +112,10 @@ def fault_of(error: Exception) -> Fault:
     if isinstance(error, TooMany):
         hint = f"Try again in {error.seconds} second{'s' if error.seconds != 1 else ''}."
         return Fault(429, "too_many_requests", str(error), hint, wait=error.seconds)
+    if isinstance(error, HTTPException) and error.status_code in OF_THE_BODY:
+        unread = error.status_code == 400
+        message, hint = ("The body of the request cannot be read.", EXAMPLES["body"]) if unread else (error.detail, "")
+        return Fault(error.status_code, f"http_{error.status_code}", message, hint, "body")
     if isinstance(error, HTTPException):
         methods = ", ".join(sorted((error.headers or {}).get("Allow", "GET").split(", ")))
         messages = {404: "Nothing lies at this address.", 405: f"This address only answers {methods}."}

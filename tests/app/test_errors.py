@@ -172,8 +172,8 @@ def test_generate_refuses_what_other_pages_refuse(client: TestClient):
         assert answer.status_code == 400 and "bos=0" in answer.text
 
 
-@pytest.mark.parametrize("content", ["{", "[1]", "", '"text"'])
-def test_a_body_that_is_no_object_comes_with_an_example(client: TestClient, content: str):
+@pytest.mark.parametrize("content", ["{", "[1]", "", '"text"', b"\xff\xfe", b'{"text": "\xff"}'])
+def test_a_body_that_is_no_object_comes_with_an_example(client: TestClient, content: str | bytes):
     answer = client.post("/api/v1/jobs", content=content, headers={"Content-Type": "application/json"})
     error = answer.json()["error"]
     assert answer.status_code == 400 and error["part"] == "body"

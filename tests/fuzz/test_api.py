@@ -65,8 +65,13 @@ def test_every_operation_is_fuzzed(app: FastAPI) -> None:
     assert described == set(OPERATIONS)
 
 
-@pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
-@pytest.mark.parametrize("name", OPERATIONS)
+# Those whose description leaves something to get wrong.
+TAKE_PARAMETERS = {name for name in OPERATIONS if name.endswith(("/run", "/values", "/explain", "/generate", "/jobs"))}
+MODES = [(name, GenerationMode.POSITIVE) for name in OPERATIONS]
+MODES += [(name, GenerationMode.NEGATIVE) for name in sorted(TAKE_PARAMETERS)]
+
+
+@pytest.mark.parametrize(("name", "mode"), MODES)
 def test_operations(schema: Any, name: str, mode: GenerationMode) -> None:
     method, path = name.split(" ")
     operation = schema[path][method]
@@ -88,4 +93,5 @@ def aim(case: Case, data: st.DataObject) -> None:
     for name in set(given) & {"model", "text", "target", "at", "set"}:
         if data.draw(st.booleans()):
             value = "the cat sat" if name == "text" else data.draw(PARAMETERS[name])
+            value = value.encode("utf-8", "replace").decode()  # schemathesis sends no half emoji
             given[name] = [value] if name == "set" else value
