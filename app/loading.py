@@ -1,6 +1,6 @@
 """Pages of a model that is still being read: they wait a moment for it, then show how far it is and come by themselves.
 
-The JSON API and requests for a part of a page simply wait.
+The JSON API, files, embeds and requests for a part of a page simply wait.
 """
 
 from __future__ import annotations

@@ -121,9 +121,9 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     add_handlers(app)
     app.add_exception_handler(StillLoading, still_loading)
     app.include_router(embed_files.router)  # before the embeds by name
-    for pages in (home, explore, lessons, generate, learn, whatif, embed, export):
+    for pages in (home, explore, lessons, generate, learn, whatif):
         app.include_router(pages.router, dependencies=[Depends(model_ready)])
-    for others in (about, model_pages, share, card, oembed, api, api_generate, api_jobs, health):
+    for others in (embed, export, about, model_pages, share, card, oembed, api, api_generate, api_jobs, health):
         app.include_router(others.router)
     app.mount("/static/htmx", VersionedFiles(packages=[HTMX]), name="htmx")
     app.mount("/static", VersionedFiles(directory=STATIC), name="static")

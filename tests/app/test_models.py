@@ -245,8 +245,10 @@ def test_a_page_shows_the_loading_and_the_api_waits(
     monkeypatch.setattr(app.loading, "PATIENCE", 0.05)
     client = TestClient(create_app(Settings(models=str(directory))))
     url = "/explore?model=a&text=The+dog"
-    with ThreadPoolExecutor(2) as pool:
+    with ThreadPoolExecutor(4) as pool:
         numbers = pool.submit(client.get, "/api/v1/run", params={"model": "a", "text": "The dog"})
+        embedded = pool.submit(client.get, "/embed/predictions", params={"model": "a", "text": "The dog"})
+        file = pool.submit(client.get, "/export/values.csv", params={"model": "a", "text": "The dog", "at": "loss"})
         part = pool.submit(client.get, url, headers={"HX-Request": "true", "HX-Target": "why"})
         until(lambda: held_up.begun)
         waiting = client.get(url)
@@ -261,8 +263,9 @@ def test_a_page_shows_the_loading_and_the_api_waits(
         assert asks is not None and asks["data-hx-get"] == "/models/a/loading"
         progress = client.get("/models/a/loading", headers={"HX-Request": "true"})
         assert "HX-Refresh" not in progress.headers and 'value="25"' in progress.text
-        assert not numbers.done() and not part.done()
+        assert not any(one.done() for one in (numbers, part, embedded, file))
         held_up.go_on.set()
+        assert embedded.result().status_code == 200 and file.result().status_code == 200
         assert numbers.result().status_code == 200 and part.result().status_code == 200
     assert client.get("/models/a/loading", headers={"HX-Request": "true"}).headers["HX-Refresh"] == "true"
     assert client.get(url).status_code == 200
