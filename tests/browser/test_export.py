@@ -87,8 +87,7 @@ def test_a_live_part_and_a_lesson_from_disk(page: Page, server: str, folder: Pat
     assert set(asked) <= {part.as_uri(), lesson.as_uri(), lesson.as_uri() + "#backprop"}
 
 
-@pytest.mark.parametrize("color_scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize(("width", "color_scheme"), [(390, "dark"), (1440, "light")])
 def test_access(page: Page, server: str, folder: Path, watch: Watch, axe, color_scheme: str, width: int) -> None:
     page.goto(f"{server}/explore?text={quote(TEXT)}")
     path = saved(page, server, folder, "why.html", at=AT)
