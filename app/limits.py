@@ -26,6 +26,7 @@ from app.urls import path_of
 
 FREE = ("/static/", "/healthz", "/readyz", "/metrics")  # cost next to nothing, and are asked by machines
 FILES = ("csv", "npy")  # formats of downloads
+MOST_CLIENTS = 50_000  # that are remembered; with more, all begin anew, so that nobody fills the memory with addresses
 SITE = 64  # bits that a network leaves to one site: an IPv6 client picks any address within
 
 # Who asks, for work done on the way of their request, and what counts that work; unset outside of requests.
@@ -65,7 +66,8 @@ class Rates:
     def __init__(self, settings: Settings) -> None:
         self._all = rate(settings.rate)
         self._costly = rate(settings.rate_costly)
-        self._used = MovingWindowRateLimiter(MemoryStorage())
+        self._memory = MemoryStorage()
+        self._used = MovingWindowRateLimiter(self._memory)
 
     def ask(self, client: str) -> None:
         """Count one request. Raises TooMany."""
@@ -76,6 +78,8 @@ class Rates:
         self._count(self._costly, "costly", client, "That is much to compute for one address.")
 
     def _count(self, limit: RateLimitItem | None, kind: str, client: str, message: str) -> None:
+        if len(self._memory.events) > MOST_CLIENTS:
+            self._memory.reset()
         if limit and not self._used.hit(limit, kind, client):
             raise TooMany(message, self._used.get_window_stats(limit, kind, client).reset_time - time.time())
 

@@ -98,6 +98,14 @@ def test_one_reader_never_meets_the_usual_rates():
         rates.ask_costly("203.0.113.7")
 
 
+def test_many_addresses_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("app.limits.MOST_CLIENTS", 100)
+    rates = Rates(Settings())
+    for n in range(1000):
+        rates.ask(f"2001:db8:0:{n:x}::/64")
+    assert len(rates._memory.events) <= 101
+
+
 def test_no_rate_is_no_limit():
     reader = client(made(rate="", rate_costly=""))
     assert {reader.get("/about").status_code for _ in range(30)} == {200}
