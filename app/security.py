@@ -41,7 +41,10 @@ class SecurityHeaders:
 
     def __init__(self, app: ASGIApp, frame_ancestors: str = "'self'") -> None:
         self.app = app
-        self.framed = {"Content-Security-Policy": POLICY.replace(SELF, f"frame-ancestors {frame_ancestors}")}
+        names = frame_ancestors.split()
+        if not {"'self'", "'none'", "*"} & set(names):
+            names.insert(0, "'self'")  # for the preview of what is shared
+        self.framed = {"Content-Security-Policy": POLICY.replace(SELF, f"frame-ancestors {' '.join(names)}")}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

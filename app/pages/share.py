@@ -77,7 +77,8 @@ def render(
         "link": origin + shared.path, "frame": shared.framed(look),
         "snippet": shared.snippet(origin, look, size.width, size.height),
         "script": _script(origin), "themes": THEMES, "accents": list(ACCENTS), "names": NAMES,
-        "shows_numbers": shared.part is None, "in_dialog": in_dialog,
+        "can_frame": held.settings.frame_ancestors != "'none'", "shows_numbers": shared.part is None,
+        "in_dialog": in_dialog,
         "state": shared.state, "run": run, "model": run.model, "models": held.models,
     }  # fmt: skip
     return held.templates.render("share/_share.html" if in_dialog else "share/page.html", **context)

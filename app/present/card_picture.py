@@ -79,7 +79,7 @@ def png(card: Card, width: int = WIDTH, *, own_face: bool = False) -> bytes:
     if width != WIDTH:
         image = image.resize((width, round(HEIGHT * width / WIDTH)), Image.Resampling.LANCZOS)
     file = BytesIO()
-    image.save(file, "PNG", optimize=True)
+    image.save(file, "PNG", compress_level=6)  # 9 saves 4 % and takes five times as long
     return file.getvalue()
 
 

@@ -17,8 +17,10 @@ from starlette.testclient import TestClient
 
 from app.cards import CardStore
 from app.lessons.table import LESSONS
+from app.main import create_app
 from app.present.card import explanation_card
 from app.present.card_picture import NEG, POS, png
+from app.settings import Settings
 from model import load
 
 HOME = "http://testserver"
@@ -81,6 +83,12 @@ def test_a_wrong_field_is_said_beside_it(client: TestClient) -> None:
         assert field["aria-invalid"] == "true" and field["value"] == query[name]
         assert page.select_one(f"#{field['aria-describedby']}").get_text()
     assert "theme=dark" in page.select_one("#share-html").get_text()
+
+
+def test_where_framing_is_switched_off_only_the_link_is_given() -> None:
+    client = TestClient(create_app(Settings(model="toy", frame_ancestors="'none'")))
+    page = BeautifulSoup(client.get("/share", params={"url": "/explore"}).text, "lxml")
+    assert page.select_one("#share-link") and not page.select("iframe, #share-html, .share-look")
 
 
 def test_for_htmx_only_the_inside(client: TestClient) -> None:
