@@ -122,17 +122,18 @@ def test_all_terms_are_listed_up_to_a_bound(client: TestClient):
     )
 
 
-def test_how_deep(client: TestClient, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(export, "MOST", most := (0, 66, 72))
+def test_how_deep(client: TestClient):
     counts = []
-    inputs = {f"blocks.1.attn.{x}[{t},0,{c}]" for x, t in (("q", 3), ("k", 1)) for c in range(32)}
+    inputs = {f"blocks.0.attn.{x}[{t},1,{c}]" for x, t in (("q", 2), ("k", 1)) for c in range(2)}
+    toy = {"model": "toy", "text": "the cat sat", "target": "", "at": "blocks.0.attn.qk[1,2,1]"}
     for depth in range(DEEPEST + 1):
-        page, html = fetch(client, "why.html", at="blocks.1.attn.qk[0,3,1]", depth=str(depth))
+        page, html = fetch(client, "why.html", depth=str(depth), **toy)
         check_stands_alone(page, html)
         ids = {str(panel["id"]) for panel in page.select(".input")}
         counts.append(len(ids))
         assert depth == 0 or inputs <= ids
-    assert counts[0] == 0 < counts[1] < counts[2] and all(n <= m for n, m in zip(counts, most, strict=True))
+    assert counts[0] == 0 < counts[1] < counts[2]
+    assert all(n <= most for n, most in zip(counts, export.MOST, strict=True))
     assert client.get("/export/why.html", params={"at": "loss", "depth": "3"}).status_code == 400
 
 
