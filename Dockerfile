@@ -14,10 +14,12 @@ ARG TORCH_INDEX=""
 RUN python -m venv /opt/venv
 WORKDIR /build
 COPY pyproject.toml constraints.txt ./
-# There are no packages here yet, so this installs what the project needs and an empty project, which goes again.
+# There are no packages here yet, so this installs what the project needs and an empty project, which goes again, as do
+# torch's own tests and its headers.
 RUN /opt/venv/bin/pip install --no-cache-dir --disable-pip-version-check \
       ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} -c constraints.txt . \
- && /opt/venv/bin/pip uninstall -y every-number
+ && /opt/venv/bin/pip uninstall -y every-number \
+ && rm -rf /opt/venv/lib/python3*/site-packages/torch/test /opt/venv/lib/python3*/site-packages/torch/include
 
 FROM python:3.11-slim
 ENV PATH=/opt/venv/bin:$PATH \
