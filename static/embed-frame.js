@@ -10,6 +10,8 @@
     window.parent.postMessage({ type: "everynumber:height", height }, "*");
   };
 
+  tell(); // at once, and when all is there: the observer sleeps in a frame that is far from view
+  window.addEventListener("load", tell);
   new ResizeObserver(tell).observe(document.documentElement);
   window.addEventListener("message", ({ data, source }) => {
     if (source === window.parent && data && data.type === "everynumber:ask") tell();

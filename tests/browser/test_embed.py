@@ -111,6 +111,18 @@ def test_three_on_another_origin_are_as_high_as_they_are(
     assert axe(page) == []
 
 
+def test_a_frame_far_below_fits_before_it_is_reached(page: Page, server: str, host: Host) -> None:
+    below = '<p style="height:9000px">A long chapter.</p>' + frame_html(server, "temperature")
+    host.show(page, script_html(server) + below)
+    frame = page.locator("iframe")
+    expect(frame).not_to_have_css("height", "120px")
+    assert frame.bounding_box()["y"] > 8000  # nothing was scrolled
+    inside = frame_at(page, "/embed/temperature").evaluate(
+        "Math.ceil(document.documentElement.getBoundingClientRect().height)"
+    )
+    assert frame.evaluate("e => e.clientHeight") == inside
+
+
 def test_a_click_grows_the_frame_and_stays_in_it(page: Page, server: str, host: Host) -> None:
     host.show(page, script_html(server) + frame_html(server, "temperature", "theme=dark&hide=nudge"))
     wait_until_fit(page, 1)
