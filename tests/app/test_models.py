@@ -427,6 +427,7 @@ def test_only_this_machine_or_the_token_may_fetch(offered: StandIn) -> None:
         here.post("/models/gpt2/get", headers={"X-Forwarded-For": "203.0.113.7"}),
         here.post("/models/gpt2/get", headers={"Origin": "http://evil.example"}),
         here.post("/models/gpt2/get", headers={"Origin": "null"}),
+        here.post("/models/gpt2/get", headers={"Origin": "http://["}),
         here.post("/models/gpt2/get", headers={"Sec-Fetch-Site": "cross-site"}),
         far.post("/models/gpt2/stop"),
     ]
