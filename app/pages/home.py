@@ -9,8 +9,9 @@ from starlette.responses import HTMLResponse, Response
 
 from app.params import Held
 from app.present.sentence import sentence_view
+from app.present.share import of_home
 from app.services import Services
-from app.urls import DEFAULT_TEXT, State
+from app.urls import DEFAULT_TEXT, State, absolute
 from model import Run
 
 router = APIRouter(include_in_schema=False)
@@ -38,11 +39,11 @@ EXAMPLES = (
 async def home(request: Request, held: Held) -> Response:
     """The page, with the example sentence's real numbers."""
     state = State(text=held.models.entry("").text)
-    html = await held.runs.use(state, lambda run: render(held, run, state))
+    html = await held.runs.use(state, lambda run: render(held, run, state, absolute(request, "")))
     return HTMLResponse(html, headers={"Cache-Control": "no-cache"})
 
 
-def render(held: Services, run: Run, state: State) -> str:
+def render(held: Services, run: Run, state: State, origin: str) -> str:
     entry = held.models.entry("")
     here = State(text=entry.text, at=f"probs[{run.n_pos - 1},{run.target}]")
     examples = [(example, State(text=example.text).url()) for example in EXAMPLES if not entry.is_closed]
@@ -57,4 +58,6 @@ def render(held: Services, run: Run, state: State) -> str:
         toy_url=State(model="toy", text=held.models.entry("toy").text).url(),
         target_field="",
         wrong="",
+        shared=of_home(run, state),
+        origin=origin,
     )

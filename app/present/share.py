@@ -126,6 +126,12 @@ def of_number(run: Run, state: State, what: What = "why") -> Shared:
     )
 
 
+def of_home(run: Run, state: State) -> Shared:
+    """The first page; its frame and picture show the likeliest next token of its sentence."""
+    shown = of_number(run, state)
+    return replace(shown, title="Every Number: GPT-2 with every number clickable", path=rooted("/"))
+
+
 def of_part(run: Run, part: Part, state: State, settings: Settings) -> Shared:
     """A live part with its settings."""
     bare = replace(state, at="", page=EXPLORE, own=(), look=(), trail=(), row=None, col=None, order="size", offset=0)
@@ -212,6 +218,9 @@ def asked_for(held: Services, address: str, origin: str, what: What = "why") -> 
 
 
 def _page(held: Services, path: str, query: QueryParams, section: str, what: What) -> Asked:
+    if path == "/":
+        home = State(text=held.models.entry("").text)
+        return Asked(home, lambda run: of_home(run, home))
     if path == EXPLORE:
         state = _state(held, query)
         return Asked(state, lambda run: of_number(run, state, what))

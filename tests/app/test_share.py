@@ -28,6 +28,7 @@ AT = "logits[14,5]"
 FRAMED = {
     "/explore?at=logits[14,5]": "/embed/why",
     "/explore": "/embed/why",
+    "/": "/embed/why",
     "/embed/values?at=probs[3,5]": "/embed/values",
     "/embed/temperature?temperature=0.5": "/embed/temperature",
     "/lessons/math#dot": "/embed/math_dot",
