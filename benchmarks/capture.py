@@ -30,6 +30,14 @@ def races() -> Iterator[Race]:
         )
     for n in LENGTHS:
         yield Race(
+            name=f"forward, every site captured, {n} tokens",
+            ours=lambda n=n: run_of(n),  # type: ignore[misc]
+            theirs=lambda n=n: lens_forward(n),  # type: ignore[misc]
+            limit=0.5,
+            against="TransformerLens run_with_cache",
+        )
+    for n in LENGTHS:
+        yield Race(
             name=f"all activation gradients, {n} tokens",
             ours=lambda n=n: site_gradients(kept(n)),  # type: ignore[misc]
             theirs=lambda n=n: their_backward(n),  # type: ignore[misc]
@@ -44,6 +52,7 @@ def races() -> Iterator[Race]:
         against="plain PyTorch loop on transformers",
         unit="ms a step",
         parts=STEPS,
+        most_rounds=5,
     )
 
 
@@ -63,6 +72,12 @@ def their_forward(n: int) -> torch.Tensor:
     return logits
 
 
+def lens_forward(n: int) -> object:
+    with torch.no_grad():
+        both: object = nets.lens().run_with_cache(torch.tensor([nets.tokens(n)]))
+    return both
+
+
 def their_loss(net: torch.nn.Module, n: int) -> torch.Tensor:
     return cross_entropy(net(torch.tensor([nets.tokens(n)])).logits[0, -1:], torch.tensor([5]))
 
@@ -70,7 +85,7 @@ def their_loss(net: torch.nn.Module, n: int) -> torch.Tensor:
 def their_backward(n: int) -> None:
     net = nets.theirs("eager")
     net.requires_grad_(True)
-    their_loss(net, n).backward()  # type: ignore[no-untyped-call]
+    their_loss(net, n).backward()
     net.zero_grad(set_to_none=True)
     net.requires_grad_(False)
 
@@ -83,7 +98,7 @@ def their_steps(n: int) -> None:
     optimizer = torch.optim.SGD(net.parameters(), lr=1e-5)
     for _ in range(STEPS):
         optimizer.zero_grad()
-        their_loss(net, n).backward()  # type: ignore[no-untyped-call]
+        their_loss(net, n).backward()
         optimizer.step()
     with torch.no_grad():
         their_loss(net, n)

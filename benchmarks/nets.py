@@ -19,11 +19,16 @@ GPT2_SMALL = Config(n_layer=12, n_head=12, d_model=768, d_mlp=3072, d_vocab=5025
 
 @cache
 def ours() -> LanguageModel:
-    """With a vocabulary of bytes and made-up words."""
+    """With the very weights that `theirs` runs on."""
     net = GPT2(GPT2_SMALL)
     net.init_weights(torch.Generator().manual_seed(0))
+    return LanguageModel("GPT-2 small", net.eval(), tokenizer())
+
+
+def tokenizer() -> Tokenizer:
+    """Bytes and made-up words."""
     vocab = {bytes([b]): b + 1 for b in range(256)} | {f" word{n}".encode(): n for n in range(257, GPT2_SMALL.d_vocab)}
-    return LanguageModel("GPT-2 small", net.eval(), Tokenizer(vocab, start_id=0))
+    return Tokenizer(vocab, start_id=0)
 
 
 @cache
@@ -37,6 +42,15 @@ def theirs(attention: str = "sdpa") -> GPT2LMHeadModel:
     net.load_state_dict(tensors | {"lm_head.weight": state["W_E"]}, assign=True)
     net.requires_grad_(False).eval()
     return cast(GPT2LMHeadModel, net)
+
+
+@cache
+def lens() -> Any:
+    """TransformerLens's bridge around transformers' network, nothing folded or centred. Raises ImportError."""
+    from transformer_lens.model_bridge.sources._bridge_builder import build_bridge_from_module
+
+    net = theirs.__wrapped__("eager")  # its own: the bridge puts hooks into it
+    return build_bridge_from_module(net, "GPT2LMHeadModel", hf_config=net.config)
 
 
 def tokens(n: int) -> list[int]:

@@ -24,6 +24,7 @@ class Race:
     against: str
     unit: str = "ms"
     parts: int = 1
+    most_rounds: int = 9  # for races that take long
 
 
 @dataclass(frozen=True)
