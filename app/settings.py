@@ -39,7 +39,7 @@ class Settings(BaseSettings):
         "(local), only who has the token (admin), nobody (off).",
     )
     admin_token: SecretStr = Field(SecretStr(""), description="The word that lets others fetch models; empty: none.")
-    run_memory_mb: int = Field(1024, ge=1, description="Memory for runs kept in the cache, in MiB.")
+    run_memory_mb: int = Field(768, ge=1, description="Memory for runs kept in the cache, in MiB.")
     long_run_mb: int = Field(
         200,
         ge=0,

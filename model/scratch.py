@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Mapping
+from weakref import WeakSet
 
 from torch import Tensor
+
+_all: WeakSet[Scratch] = WeakSet()
+_guard = threading.Lock()
 
 
 class Scratch:
     """Tensors by name, at most `most` bytes of them: those not read for longest go first.
 
     What is put in stays at least until the next time that room is made, even where it alone is larger. Several threads
-    may use it at once.
+    may use it at once. All that there are share the room of the largest: one that is used drives out what others hold.
     """
 
     def __init__(self, most: int) -> None:
-        self.most, self.nbytes = most, 0
+        self.most, self.nbytes, self.used = most, 0, time.monotonic()
         self._held: OrderedDict[str, Tensor] = OrderedDict()
         self._lock = threading.Lock()
+        with _guard:
+            _all.add(self)
 
     def get(self, name: str) -> Tensor | None:
         with self._lock:
@@ -38,13 +45,22 @@ class Scratch:
                 self.nbytes += tensor.nbytes
 
     def make_room(self, nbytes: int) -> None:
-        """Drop the longest unread until so many bytes fit beside the rest."""
+        """Drop the longest unread until so many bytes fit beside the rest; first what is held elsewhere."""
+        self.used = time.monotonic()
+        with _guard:
+            others = sorted((one for one in _all if one is not self), key=lambda one: one.used)
+        held = [one.nbytes for one in others]
+        over = self.nbytes + nbytes + sum(held) - max([self.most, *(one.most for one in others)])
+        for other, size in zip(others, held, strict=True):
+            if over > 0:
+                other.shed(over)
+                over -= size - other.nbytes
         self.shed(self.nbytes + nbytes - self.most)
 
     def shed(self, nbytes: int) -> None:
         """Drop the longest unread until at least so many bytes are free again, or nothing is left."""
         with self._lock:
-            goal = self.nbytes - nbytes
+            goal = min(self.nbytes - nbytes, self.nbytes)
             while self._held and self.nbytes > goal:
                 self._forget(next(iter(self._held)))
 

@@ -196,3 +196,22 @@ def test_scratch_drops_what_was_not_read_for_longest() -> None:
     assert scratch.nbytes == 20
     scratch.drop("part", "unknown")
     assert scratch.nbytes == 0
+
+
+def test_scratches_share_the_room_of_the_largest() -> None:
+    """Room is made in the longest unused first; a small one does not drive out what fits beside it."""
+    most = 2**40  # larger than any that other tests left
+    first, second, third = Scratch(most), Scratch(most), Scratch(40)
+    quarter = torch.zeros(1).expand(2**36)  # no memory of its own, but its size counts
+    sizes = quarter.nbytes
+    assert sizes == most // 4
+    for scratch in (first, second):
+        scratch._held["held"] = scratch._held["more"] = quarter
+        scratch.nbytes = 2 * sizes
+    third.make_room(16)
+    assert first.nbytes == sizes and second.nbytes == 2 * sizes
+    second.make_room(sizes)
+    assert first.nbytes + second.nbytes + sizes <= most
+    assert second.nbytes == 2 * sizes and first.nbytes <= sizes
+    second.make_room(most)
+    assert first.nbytes == 0 == second.nbytes
