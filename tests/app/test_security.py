@@ -120,14 +120,15 @@ def test_who_may_frame_what(who: str, path: str, framed_by: str):
 def test_embeds_under_a_prefix_may_be_framed_too():
     client = TestClient(create_app(Settings(model="toy", root_path="/x", frame_ancestors="https://moodle.example.org")))
     for path in ("/x/embed/mask", "/embed/mask"):
-        assert "frame-ancestors 'self' https://moodle.example.org" in client.get(path).headers["Content-Security-Policy"]
+        policy = client.get(path).headers["Content-Security-Policy"]
+        assert policy.endswith("; frame-ancestors 'self' https://moodle.example.org")
 
 
 HOSTILE = '"><script>alert(1)</script>'
 
 
 @pytest.mark.parametrize("name", ["text", "target", "at", "model", "trail", "stop", "row", "order", "set", "eta"])
-@pytest.mark.parametrize("path", ["/explore", "/learn", "/whatif", "/generate", "/embed/mask", "/lessons/math"])
+@pytest.mark.parametrize("path", ["/explore", "/learn", "/whatif", "/generate", "/embed/mask"])
 def test_nothing_that_a_reader_sends_becomes_a_tag(client: TestClient, path: str, name: str):
     answer = client.get(path, params={"text": "Hello", name: HOSTILE})
     assert answer.status_code < 500
