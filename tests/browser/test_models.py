@@ -22,6 +22,8 @@ from tests.app.conftest import save_checkpoint
 from tests.browser.conftest import OpenPage, Watch, serve
 from tests.stand_in_hub import PIECE, StandIn, stand_in_hub
 
+SOON = 20_000  # milliseconds for a page that polls, on a busy machine
+
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[StandIn]:
@@ -56,7 +58,7 @@ def test_gpt2_is_fetched_and_explored(open_page: OpenPage, home: str, hub: Stand
     expect(card.locator("progress")).not_to_have_attribute("value", "0")
     expect(card).to_contain_text("of 2")  # 98 kB of 2xx kB
     hub.may_go_on.set()
-    expect(card.get_by_role("link", name="Explore GPT-2")).to_be_visible()  # by itself
+    expect(card.get_by_role("link", name="Explore GPT-2")).to_be_visible(timeout=SOON)  # by itself
     card.get_by_role("link", name="Explore GPT-2").click()
     expect(page.locator("#models summary")).to_contain_text("gpt2")
     expect(page.locator("#values .num").first).to_be_visible()
@@ -71,9 +73,9 @@ def test_a_download_is_stopped_and_gone_on_with(open_page: OpenPage, home: str, 
     expect(card.locator("progress")).not_to_have_attribute("value", "0")
     card.get_by_role("button", name="Stop").click()
     hub.may_go_on.set()
-    expect(card).to_contain_text("What has come is kept")
+    expect(card).to_contain_text("What has come is kept", timeout=SOON)
     card.get_by_role("button", name="Go on").click()
-    expect(card.get_by_role("link", name="Explore GPT-2")).to_be_visible()
+    expect(card.get_by_role("link", name="Explore GPT-2")).to_be_visible(timeout=SOON)
 
 
 @pytest.mark.parametrize("javascript", [True, False])
@@ -85,10 +87,10 @@ def test_a_failure_is_told_where_it_was_asked_for(
     page = open_page(javascript=javascript)
     begin(page, home)
     card = page.locator("#model-gpt2")
-    expect(card.get_by_role("alert")).to_contain_text("checksum is wrong")
+    expect(card.get_by_role("alert")).to_contain_text("checksum is wrong", timeout=SOON)
     hub.content.clear()
     card.get_by_role("button", name="Try again").click()
-    expect(card.get_by_role("link", name="Explore GPT-2")).to_be_visible()
+    expect(card.get_by_role("link", name="Explore GPT-2")).to_be_visible(timeout=SOON)
 
 
 @pytest.mark.parametrize("color_scheme", ["light", "dark"])
@@ -121,7 +123,7 @@ def test_a_page_waits_for_its_model_and_then_shows_itself(
         page = open_page(javascript=javascript)
         page.goto(f"{home}/explore?model=large&text=The+dog&at=logits[1,5]")
         expect(page.get_by_role("heading", name="Loading large")).to_be_visible()
-        expect(page.get_by_role("progressbar")).to_have_attribute("value", "43")
+        expect(page.get_by_role("progressbar")).to_have_attribute("value", "43", timeout=SOON)
         go_on.set()
-        expect(page.locator("#values [aria-current]").first).to_be_visible()
+        expect(page.locator("#values [aria-current]").first).to_be_visible(timeout=SOON)
         expect(page).to_have_url(f"{home}/explore?model=large&text=The+dog&at=logits[1,5]")
