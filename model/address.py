@@ -5,6 +5,7 @@ Parsed by hand into the small trees of `model.trees`, never evaluated as code.
 
 from __future__ import annotations
 
+import math
 import re
 
 from model.errors import AddressError
@@ -184,7 +185,10 @@ class _Reader:
 
     def _atom(self) -> Node:
         if self.kind() == "number":
-            return Number(float(self.take()))
+            value = float(self.take())
+            if math.isinf(value):  # which could not be written again
+                raise self._fault("a number of it is too large")
+            return Number(value)
         if self.peek() == "(":
             self.take("(")
             node = self.sum()

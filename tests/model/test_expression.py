@@ -184,3 +184,9 @@ def test_the_first_terms_of_a_slope_after_steps(at: str) -> None:
     assert np.array_equal(first.products, whole.products[:-1])
     assert [term.factors for term in first.terms] == [term.factors for term in whole.terms[:-1]]
     assert first.value == pytest.approx(float(first.products.sum()), rel=1e-15)
+
+
+def test_a_number_that_overflows_is_refused() -> None:
+    """As ∞ it could not be written into a URL again."""
+    with pytest.raises(AddressError, match="too large"):
+        RUN.values("calc(1e999)")
