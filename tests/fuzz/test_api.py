@@ -24,15 +24,15 @@ from tests.fuzz.strategies import PARAMETERS
 
 OPERATIONS = {
     "GET /api/v1/models": 2,
-    "GET /api/v1/run": 25,
-    "GET /api/v1/values": 50,
-    "GET /api/v1/explain": 50,
+    "GET /api/v1/run": 10,
+    "GET /api/v1/values": 15,
+    "GET /api/v1/explain": 15,
     "GET /api/v1/heads": 5,
-    "GET /api/v1/generate": 20,
-    "POST /api/v1/jobs": 20,
+    "GET /api/v1/generate": 8,
+    "POST /api/v1/jobs": 10,
     "GET /api/v1/jobs/{id}": 8,
     "DELETE /api/v1/jobs/{id}": 5,
-    "GET /api/v1/jobs/{id}/events": 5,
+    "GET /api/v1/jobs/{id}/events": 2,
     "POST /api/v1/jobs/{id}/cancel": 5,
 }
 

@@ -119,7 +119,7 @@ def test_every_path_with_odd_queries(app: FastAPI, client: TestClient) -> None:
     paths = sorted({path for path, methods in routes(app) if "GET" in methods})
     assert set(paths) >= PAGES
 
-    @examples(8 * len(paths))
+    @examples(4 * len(paths))
     @given(
         path=st.sampled_from(paths),
         name=st.one_of(st.sampled_from(["toy", "tiny", "arrows", "math"]), segments),
@@ -155,7 +155,7 @@ def test_paths(client: TestClient) -> None:
 
 
 def test_headers(client: TestClient) -> None:
-    @examples(120)
+    @examples(60)
     @given(path=st.sampled_from(LOOKED_AT), given=st.dictionaries(st.sampled_from(HEADERS), header_values, max_size=4))
     def ask(path: str, given: dict[str, str]) -> None:
         check(client.get(path, headers=given), names_part=False)
@@ -195,7 +195,7 @@ def test_methods_and_bodies(app: FastAPI, client: TestClient) -> None:
         "multipart/form-data; boundary=x",
     ]
 
-    @examples(120)
+    @examples(60)
     @given(
         path=st.sampled_from(paths),
         name=st.one_of(st.sampled_from(["toy", "gpt2", "0" * 16]), segments),
