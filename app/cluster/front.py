@@ -17,7 +17,6 @@ from app.models import ModelStore
 from app.settings import Settings
 
 TOO_LARGE = 413
-MOST_BYTES = 2**20  # of a request's body
 
 
 class Front:
@@ -25,12 +24,13 @@ class Front:
 
     def __init__(self, settings: Settings, pages: DeploymentHandle, jobs: DeploymentHandle) -> None:
         self.models = ModelStore(settings)
+        self.most = settings.max_body_kb * 1024
         self.pools = {"pages": pages.options(stream=True), "jobs": jobs.options(stream=True)}
 
     async def __call__(self, request: Request) -> Response:
         asked = await self.read(request)
         if asked is None:
-            return PlainTextResponse(f"The body is larger than {MOST_BYTES} bytes.", TOO_LARGE)
+            return PlainTextResponse(f"The body is larger than {self.most} bytes.", TOO_LARGE)
         tries = 2 if request.method in ("GET", "HEAD") else 1  # where a replica ends in between, another can answer
         for _ in range(tries):
             try:
@@ -56,7 +56,7 @@ class Front:
         body = b""
         async for piece in request.stream():
             body += piece
-            if len(body) > MOST_BYTES:
+            if len(body) > self.most:
                 return None
         client = (request.client.host, request.client.port) if request.client else None
         return Asked(

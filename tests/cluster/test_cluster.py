@@ -64,9 +64,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
 
 
 @pytest.fixture(scope="module")
-def single() -> Iterator[TestClient]:
-    """The same app in one process."""
-    with TestClient(create_app(Settings())) as client:
+def single(cluster: httpx.Client) -> Iterator[TestClient]:
+    """The same app in one process, asked under the same name."""
+    with TestClient(create_app(Settings()), base_url=str(cluster.base_url)) as client:
         yield client
 
 

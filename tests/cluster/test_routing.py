@@ -35,7 +35,7 @@ def client() -> Iterator[TestClient]:
 
 
 def got(path: str, **query: str) -> Asked:
-    return Asked("GET", path, urlencode(query).encode(), [])
+    return Asked("GET", path, urlencode(query).encode(), [(b"host", b"testserver")])
 
 
 def sent(path: str, body: dict[str, object]) -> Asked:
