@@ -67,7 +67,7 @@ def test_every_pin_is_one_exact_public_release():
         assert pin.url is None and pin.marker is None
 
 
-@pytest.mark.parametrize(("package", "extras"), [("app", ()), ("model", ("train",))])
+@pytest.mark.parametrize(("package", "extras"), [("app", ("scale",)), ("model", ("train",))])
 def test_every_import_is_a_declared_package(package: str, extras: tuple[str, ...]):
     homes = packages_distributions()
     for path in sorted((ROOT / package).rglob("*.py")):
