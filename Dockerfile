@@ -31,6 +31,7 @@ ENV PATH=/opt/venv/bin:$PATH \
     EVERYNUMBER_PORT=8000 \
     EVERYNUMBER_LOG=json \
     EVERYNUMBER_LOG_LEVEL=info
+RUN apt-get update && apt-get install -y --no-install-recommends fonts-dejavu-core && rm -rf /var/lib/apt/lists/*
 RUN useradd --create-home --uid 10001 reader
 RUN mkdir -p /models/hub && chown -R 10001:10001 /models
 WORKDIR /srv/every-number

@@ -5,7 +5,7 @@ the image's root (`/opt/venv` there is DIR/opt/venv). Packages are installed ane
 commit, as far as .dockerignore lets them. The files are then made read-only, the server is started with the image's
 environment alone, as another user where this is run by root, and asked for its health and pages; then it is stopped.
 
-Not exercised: the base image and its own commands (`useradd`, `chown`), the layers, capabilities, and the network.
+Not exercised: the base image and its own commands (`apt-get`, `useradd`, `chown`), the layers, capabilities, and the network.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from urllib.request import urlopen
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 USER = 10001
-OF_THE_BASE = ("useradd", "mkdir -p /models")  # commands that need a root file system of their own
+OF_THE_BASE = ("apt-get", "useradd", "mkdir -p /models")  # commands that need a root file system of their own
 
 # What pip is told from outside, such as where packages lie, holds here too.
 PASSED_ON = ("PIP_", "SSL_", "HTTPS_PROXY", "https_proxy", "LANG", "XDG_CONFIG_DIRS")
