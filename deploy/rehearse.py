@@ -5,7 +5,7 @@ the image's root (`/opt/venv` there is DIR/opt/venv). Packages are installed ane
 commit, as far as .dockerignore lets them. The files are then made read-only, the server is started with the image's
 environment alone, as another user where this is run by root, and asked for its health and pages; then it is stopped.
 
-Not exercised: the base image and its own commands (`apt-get`, `useradd`, `chown`), the layers, capabilities, and the network.
+Not exercised: the base image and its own commands (`apt-get`, `useradd`, `chown`), layers, capabilities, the network.
 """
 
 from __future__ import annotations
