@@ -146,8 +146,9 @@ def test_without_javascript_a_number_leads_to_the_explorer(open_page: Callable[.
     page.go_back()
     page.locator("#live-rope a").click()
     expect(page).to_have_url(re.compile("/embed/rope"))
-    page.get_by_role("link", name="In the lesson").click()
-    expect(page).to_have_url(re.compile(r"/lessons/transformer\?.*#where$"))
+    with page.expect_popup() as lesson:
+        page.get_by_role("link", name="In the lesson").click()
+    expect(lesson.value).to_have_url(re.compile(r"/lessons/transformer\?.*#where$"))
 
 
 def test_parts_come_in_as_the_reader_comes_near(page: Page, server: str) -> None:
