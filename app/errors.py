@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 BUSY_SECONDS = 5
 
-UNKNOWN = {"unknown_model", "model_not_here", "unknown_site", "unknown_job"}
+UNKNOWN = {"unknown_model", "model_not_here", "unknown_site", "unknown_job", "unknown_page"}
 
 TITLES = {
     "at": "That address names nothing here",

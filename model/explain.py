@@ -263,7 +263,9 @@ def _build(
     rest[shown] = False
     notes = rule.notes
     if not np.isfinite(value) and not about["site"].endswith(".scores"):
-        notes += (f"This is not a finite number; the first site of the run that holds one is {run.first_fault()}.",)
+        first = run.first_fault()
+        where = f"; the first site of the run that holds one is {first}" if first else ""
+        notes += (f"This is not a finite number{where}.",)
     return Explanation(
         address=address,
         value=value,

@@ -94,7 +94,10 @@ class LanguageModel:
         most = self.config.n_ctx
         # No token is longer than some tens of bytes; this keeps a huge paste from being tokenised only to be refused.
         if len(text) > 64 * most:
-            raise TextError(f"The text is {len(text):,} characters long, far over this model's {most:,} tokens.")
+            raise TextError(
+                f"The text is {len(text):,} characters long, far over this model's {most:,} tokens.",
+                "Shorten it: a token is about four characters of English.",
+            )
         tokens = [self.tokenizer.start_id] * bos + self._own_ids(text)
         if not tokens:
             raise TextError("There is nothing to run: the text is empty and the start token is off.", "Type a word.")

@@ -284,9 +284,10 @@ class Run:
     def _check_quantity(self, address: Address) -> None:
         """Raise where the site has no such quantity in this run."""
         if address.site == "tokens":
+            at = next((i for i in address.index if isinstance(i, int)), 0)
             raise AddressError(
                 "A token id has no gradient and takes no step: it is an address in the vocabulary, not a quantity.",
-                "The row it picks has one: embed[0,0].grad.",
+                f"The row it picks has one: embed[{at},0].grad.",
             )
         if self.patches:
             raise AddressError(

@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
 from starlette.datastructures import QueryParams
-from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 
 from app import host_script
@@ -18,7 +17,7 @@ from app.present.share import NotShared, Shared, What, asked_for
 from app.services import Services
 from app.urls import SHARE, absolute
 from model import Run
-from model.errors import SettingError
+from model.errors import ReaderError, SettingError
 
 router = APIRouter(include_in_schema=False)
 
@@ -35,6 +34,12 @@ NAMES = {
     "title": "the title", "controls": "all controls", "options": "choices", "captions": "captions",
     "says": "what it says", "hint": "the hint",
 }  # fmt: skip
+
+
+class UnknownPage(ReaderError):
+    """The address to be shared is of no page here."""
+
+    code, part = "unknown_page", "url"
 
 
 @dataclass(frozen=True)
@@ -55,7 +60,7 @@ async def share(
     try:
         asked = asked_for(held, url, origin, what)
     except NotShared:
-        raise HTTPException(404) from None
+        raise UnknownPage("Only pages of this site can be shared.", "Give the address of one of them.") from None
     query = request.query_params
     in_dialog = "HX-Request" in request.headers
     html = await held.runs.use(

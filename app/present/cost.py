@@ -5,6 +5,12 @@ from __future__ import annotations
 from model import Run
 
 WORTH_SAYING = 1.5  # seconds; less is not worth a word
+SMALL = 1e9  # weights × tokens; less is quick wherever it runs, so that a busy machine does not change the page
+
+
+def worth_saying(run: Run, seconds: float, n_pos: int) -> bool:
+    """Whether work on `n_pos` tokens, thought to take `seconds`, is worth a word."""
+    return seconds > WORTH_SAYING and run.model.n_parameters * n_pos > SMALL
 
 
 def in_words(seconds: float) -> str:
@@ -28,20 +34,20 @@ def of_text(run: Run) -> str:
             f"which takes {in_words(run.seconds_inside)}."
         )
     longest = model.seconds(model.config.n_ctx)
-    if longest < WORTH_SAYING:
+    if not worth_saying(run, longest, model.config.n_ctx):
         return ""
-    return f"A text of the {model.config.n_ctx:,} tokens that this model reads at most takes {in_words(longest)} here."
+    return f"This model reads up to {model.config.n_ctx:,} tokens; a text that long takes {in_words(longest)} here."
 
 
 def of_slopes(run: Run, block: int | None) -> str:
     """Beside the link to a slope in `block` (None: outside the blocks): nothing where it takes no time."""
     seconds = run.seconds_back(block)
-    return (
-        f"The gradient takes {in_words(seconds)} here, as it goes back from the loss." if seconds > WORTH_SAYING else ""
-    )
+    if not worth_saying(run, seconds, run.n_pos):
+        return ""
+    return f"The gradient takes {in_words(seconds)} here, as it goes back from the loss."
 
 
 def of_passes(run: Run, n: int) -> str:
     """How long `n` more passes over this text take; nothing where that is no time."""
     seconds = n * run.model.seconds(run.n_pos)
-    return f" That takes {in_words(seconds)}." if seconds > WORTH_SAYING else ""
+    return f" That takes {in_words(seconds)}." if worth_saying(run, seconds, run.n_pos) else ""

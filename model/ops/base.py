@@ -226,6 +226,13 @@ def of_sum(f: Callable[[float], float]) -> Callable[[Floats], float]:
     return lambda products: f(float(products.sum()))
 
 
+def log(x: float) -> float:
+    """The natural logarithm, −∞ at 0, undefined (NaN) below."""
+    if x > 0:
+        return math.log(x)
+    return -math.inf if x == 0 else math.nan
+
+
 def minus_log(p: float) -> float:
     """−log p, ∞ at 0."""
     return -math.log(p) if p > 0 else math.inf
@@ -239,7 +246,7 @@ def arc_cosine(x: float) -> float:
 IDENTITY = Function("identity", "{}", of_sum(lambda x: x))
 SQRT = Function("sqrt", r"\sqrt{{{}}}", of_sum(math.sqrt))
 EXP = Function("exp", r"e^{{{}}}", of_sum(math.exp))
-LOG = Function("log", r"\log\left({}\right)", of_sum(lambda x: math.log(x) if x > 0 else -math.inf))
+LOG = Function("log", r"\log\left({}\right)", of_sum(log))
 MINUS_LOG = Function("-log", r"-\log\left({}\right)", of_sum(minus_log))
 ACOS = Function("acos", r"\arccos\left({}\right)", of_sum(arc_cosine))
 POSITIVE = Function("positive", r"\mathrm{{positive}}\left({}\right)", of_sum(lambda x: float(x > 0)))
