@@ -60,6 +60,15 @@
     if (cell) cell.focus();
   };
 
+  /* ---- a long text's tokens scroll in their own box, to the one looked at ---- */
+
+  const showToken = () => {
+    const [box, token] = [one("#tokens"), one("#tokens [aria-current]")];
+    if (!box || !token) return;
+    const [outer, inner] = [box.getBoundingClientRect(), token.getBoundingClientRect()];
+    if (inner.top < outer.top || inner.bottom > outer.bottom) box.scrollTop += inner.top - outer.top - box.clientHeight / 2;
+  };
+
   /* ---- back along the trail ---- */
 
   const back = () => {
@@ -99,6 +108,7 @@
   live.setAttribute("aria-live", "polite");
   document.body.append(live);
   rove();
+  showToken();
 
   const part = (element) => {
     const around = element.closest("#values .grid, #values, #why, #map");
@@ -111,6 +121,7 @@
 
   document.addEventListener("htmx:afterSettle", () => {
     rove();
+    showToken();
     if (landing) {
       focusCell(table(), ...landing);
     } else if (left === "grid") {

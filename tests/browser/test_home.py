@@ -101,6 +101,15 @@ def test_a_long_text_is_explored_by_buttons(open_page: Callable[..., Page], serv
         expect(page.locator(f"#tokens button[value='{at}']")).to_have_attribute("aria-current", "true")
 
 
+def test_the_chosen_token_is_in_view_on_a_phone(open_page: Callable[..., Page], server: str) -> None:
+    page = open_page(width=390)
+    page.goto(f"{server}/explore?text={'word%20' * 40}")
+    chosen, box = page.locator("#tokens [aria-current]"), page.locator("#tokens")
+    inner, outer = chosen.bounding_box(), box.bounding_box()
+    assert inner and outer and box.evaluate("e => e.scrollHeight > e.clientHeight")
+    assert outer["y"] <= inner["y"] and inner["y"] + inner["height"] <= outer["y"] + outer["height"] + 1
+
+
 def test_an_error_is_seen_in_place_and_goes_away(page: Page, server: str, watch: Any) -> None:
     watch.allow("status of 400")
     page.goto(f"{server}/explore")
