@@ -49,7 +49,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
             start_new_session=True,
         )  # fmt: skip
     try:
-        with httpx.Client(base_url=address, timeout=60) as client:
+        with httpx.Client(base_url=address, timeout=60, headers={"Connection": "close"}) as client:
             until = time.monotonic() + 200
             while "Every Number: http" not in log.read_text("utf-8", "replace"):
                 assert server.poll() is None and time.monotonic() < until, log.read_text("utf-8", "replace")[-3000:]
