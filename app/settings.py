@@ -73,7 +73,7 @@ class Settings(BaseSettings):
     client_seconds: float = Field(
         60, gt=0, description="How long a client may take for its request, or take nothing of the answer."
     )
-    keep_alive_seconds: int = Field(5, ge=1, description="How long a connection may idle between two requests.")
+    keep_alive_seconds: int = Field(30, ge=1, description="How long a connection may idle between two requests.")
     stop_seconds: int = Field(20, ge=0, description="How long running requests may go on when the server is stopped.")
     metrics: Literal["local", "on", "off"] = Field(
         "local", description="Who may read /metrics: private networks and who has the admin token, all, or nobody."
