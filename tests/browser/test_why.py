@@ -190,6 +190,8 @@ def test_a_loss_beside_a_nudge_is_the_loss_of_that_run(page: Page, server: str) 
     link.click()
     expect(page.locator("#why .addr").first).to_have_text("loss")
     assert page.locator("#why h2 .it").inner_text()[:5] == shown[:5]
+    expect(page.locator("#values .addr").first).to_have_text("loss")
+    assert page.title().startswith("loss")
     assert "set=blocks.1.attn.q[14,1,3]" in page.url.replace("%5B", "[").replace("%5D", "]").replace("%2C", ",")
 
 
@@ -207,6 +209,18 @@ def test_sorting_and_paging_swap_only_the_panel(page: Page, server: str) -> None
     assert "order=index" in page.url and "offset=10" in page.url
     page.reload()
     expect(page.locator("#why .terms tbody th").first).to_have_text("10")
+
+
+def test_a_term_takes_the_whole_page_along(page: Page, server: str) -> None:
+    explore(page, server, "logits[14,5]")
+    page.locator('#why .terms a[href*="at=ln_final.out[14,"]').first.click()
+    expect(page.locator("#why .addr").first).to_have_text(re.compile(r"^ln_final\.out\[14,"))
+    expect(page.locator("#values .grid .num[aria-current]")).to_have_count(1)
+    expect(page.locator("#map [aria-current]").first).to_have_attribute("href", re.compile(r"ln_final\.out"))
+    assert page.title().startswith("ln_final.out")
+    shown = page.locator("#zones").inner_text()
+    page.reload()
+    assert page.locator("#zones").inner_text() == shown
 
 
 def test_all_terms_as_a_file(page: Page, server: str) -> None:
