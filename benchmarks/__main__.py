@@ -30,8 +30,8 @@ HEADINGS = ("what", "Every Number", "the other", "unit", "against", "ratio", "ra
 RACES_NOTE = """\
 GPT-2 small's shape with random weights. A ratio is our time over the other's in the same process run, the median of up
 to {rounds} rounds, with the lowest and highest beside it. Gradients are those of a run that is there already, against a
-forward and backward pass from scratch. TransformerLens 4 puts hooks into transformers' own modules; the limit of 0.5
-was set for TransformerLens 3, which computed everything itself."""
+forward and backward pass from scratch. TransformerLens is its version 3, which computes GPT-2 itself; version 4 puts
+hooks into transformers' own modules."""
 
 
 def main() -> None:

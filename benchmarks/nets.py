@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import cache
 from typing import Any, cast
 
@@ -44,13 +45,41 @@ def theirs(attention: str = "sdpa") -> GPT2LMHeadModel:
     return cast(GPT2LMHeadModel, net)
 
 
+def hooked_twin(net: GPT2) -> Any:
+    """TransformerLens's own GPT-2 with a copy of these weights, nothing folded or centred. Raises ImportError."""
+    from transformer_lens import HookedTransformer, HookedTransformerConfig
+
+    c = net.config
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # it says that version 4 is without it
+        theirs = HookedTransformer(
+            HookedTransformerConfig(
+                n_layers=c.n_layer, n_heads=c.n_head, d_model=c.d_model, d_head=c.d_head, d_mlp=c.d_mlp,
+                d_vocab=c.d_vocab, n_ctx=c.n_ctx, act_fn=c.act, eps=c.eps, normalization_type="LN",
+                init_weights=False, device="cpu",
+            )
+        )  # fmt: skip
+    state = {name: p.detach() for name, p in net.named_parameters()}
+    tensors = {"embed.W_E": state["W_E"], "unembed.W_U": state["W_E"].T, "pos_embed.W_pos": state["W_pos"]}
+    tensors["unembed.b_U"] = torch.zeros(c.d_vocab)
+    for name, p in state.items():
+        before, _, short = name.rpartition(".")
+        if short == "W_QKV":  # columns: all queries head by head, then all keys, then all values
+            for one, part in zip("QKV", p.unflatten(1, (3, c.n_head, c.d_head)).permute(1, 2, 0, 3), strict=True):
+                tensors[f"{before}.W_{one}"] = part
+        elif short == "b_QKV":
+            for one, part in zip("QKV", p.unflatten(0, (3, c.n_head, c.d_head)), strict=True):
+                tensors[f"{before}.b_{one}"] = part
+        elif before:
+            tensors[name] = p.unflatten(0, (c.n_head, c.d_head)) if short == "W_O" else p
+    theirs.load_state_dict(tensors, strict=False)
+    return theirs.eval()
+
+
 @cache
 def lens() -> Any:
-    """TransformerLens's bridge around transformers' network, nothing folded or centred. Raises ImportError."""
-    from transformer_lens.model_bridge.sources._bridge_builder import build_bridge_from_module
-
-    net = theirs.__wrapped__("eager")  # its own: the bridge puts hooks into it
-    return build_bridge_from_module(net, "GPT2LMHeadModel", hf_config=net.config)
+    """TransformerLens's GPT-2 with the weights of `ours`. Raises ImportError."""
+    return hooked_twin(ours().net)
 
 
 def tokens(n: int) -> list[int]:

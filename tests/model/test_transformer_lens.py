@@ -1,7 +1,8 @@
 """Sites, slopes and parameters against TransformerLens, by their shared names, on the same random weights.
 
-TransformerLens wraps transformers' GPT-2 without processing: no norm folded into the weights, nothing centred. Its
-`hook_attn_scores` come after ÷ √d_head and the mask, as our `scores` do; its `hook_scale` is √(var + ε), as ours is.
+Its HookedTransformer computes GPT-2 by itself, here without processing: no norm folded into the weights, nothing
+centred. Its `hook_attn_scores` come after ÷ √d_head and the mask, as our `scores` do; its `hook_scale` is √(var + ε),
+as ours is.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from transformer_lens.model_bridge.sources._bridge_builder import build_bridge_from_module
 
+from benchmarks.nets import hooked_twin
 from model.language_model import LanguageModel
 from model.run import Run
-from tests.model.models import GPT2_SMALL, SHAPES, byte_tokenizer, random_network, twin
+from tests.model.models import GPT2_SMALL, SHAPES, byte_tokenizer, random_network
 
 CONFIGS = {
     "small": SHAPES["small"],
@@ -27,9 +28,7 @@ CONFIGS = {
 }
 
 # Sites that TransformerLens has no name for: what its fused functions skip, and what comes after the logits.
-OURS_ALONE = {"tokens", "mean", "var", "qk", "exp", "probs", "log_probs", "loss_per_token", "loss"}
-
-NOT_ON_THE_WAY = {"result"}  # a view here, while TransformerLens sends the loss through it
+OURS_ALONE = {"tokens", "mean", "var", "out", "qk", "exp", "probs", "log_probs", "loss_per_token", "loss"}
 
 CLOSE = 1e-5  # of the tensor's largest number: float32, each library in its own order of additions
 CLOSE_SLOPES = 1e-4
@@ -37,11 +36,11 @@ CLOSE_SLOPES = 1e-4
 
 @dataclass(frozen=True)
 class Both:
-    """One text through both networks. `cache` and `slopes` are TransformerLens's, by the full names of its hooks."""
+    """One text through both networks: TransformerLens's values and slopes by the full names of its hooks."""
 
     run: Run
-    bridge: Any
-    cache: dict[str, torch.Tensor]
+    theirs: Any
+    values: dict[str, torch.Tensor]
     slopes: dict[str, torch.Tensor]
 
 
@@ -50,30 +49,31 @@ def both(name: str) -> Both:
     config, scale = CONFIGS[name]
     net = random_network(config, scale)
     run = LanguageModel(name, net, byte_tokenizer(config.d_vocab)).run("Two words, 🙂")
-    theirs = twin(net)
-    bridge = build_bridge_from_module(theirs, "GPT2LMHeadModel", hf_config=theirs.config)
-    bridge.set_use_attn_result(True)
-    kept, forward, backward = bridge.get_caching_hooks(incl_bwd=True)
-    with bridge.hooks(fwd_hooks=forward, bwd_hooks=backward):
-        logits = bridge(torch.tensor([run.tokens]))
+    theirs = hooked_twin(net)
+    theirs.set_use_attn_result(True)
+    values: dict[str, torch.Tensor] = {}
+    slopes: dict[str, torch.Tensor] = {}
+
+    def keep(value: torch.Tensor, hook: Any) -> None:
+        values[hook.name] = value.detach()
+
+    def add(slope: torch.Tensor, hook: Any) -> None:
+        """The first norm runs three times, for queries, keys and values: its slope is the sum of the three."""
+        slopes[hook.name] = slopes.get(hook.name, 0) + slope.detach()
+
+    with theirs.hooks(fwd_hooks=[(lambda _: True, keep)], bwd_hooks=[(lambda _: True, add)]):
+        logits = theirs(torch.tensor([run.tokens]))
+        logits.retain_grad()
         torch.nn.functional.cross_entropy(logits[0, -1], torch.tensor(run.target)).backward()
-    values = {k: v.detach() for k, v in kept.items() if not k.endswith("_grad")}
-    return Both(run, bridge, values, {k.removesuffix("_grad"): v for k, v in kept.items() if k.endswith("_grad")})
+    values["logits"], slopes["logits"] = logits.detach(), logits.grad
+    return Both(run, theirs, values, slopes)
 
 
-def part(bridge: Any, name: str) -> Any:
-    """What TransformerLens keeps under a name with dots, or None."""
-    for step in name.split("."):
-        bridge = bridge[int(step)] if step.isdecimal() else getattr(bridge, step, None)
-    return bridge
-
-
-def hook(bridge: Any, site: str) -> str:
-    """The full name of TransformerLens's hook that bears a site's name (`hook_q` is short for one), or ""."""
+def hook(site: str) -> str:
+    """The full name of the hook that bears a site's name; the logits are what TransformerLens returns."""
     before, dot, short = site.rpartition(".")
-    name = f"hook_{'attn_scores' if short == 'scores' else short}"
-    found = part(bridge, "unembed.hook_out" if short == "logits" else before + dot + name)
-    return found.name if found is not None else ""
+    short = "attn_scores" if short == "scores" else short
+    return site if site == "logits" else f"{before}{dot}hook_{short}"
 
 
 def in_our_shape(theirs: torch.Tensor, ours: NDArray[Any]) -> NDArray[Any]:
@@ -88,37 +88,34 @@ def apart(ours: NDArray[Any], theirs: NDArray[Any]) -> float:
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_every_shared_site_is_equal(name: str) -> None:
-    run, bridge, cached = both(name).run, both(name).bridge, both(name).cache
-    assert {node.short for node in run.model.graph.sites if hook(bridge, node.name) not in cached} == OURS_ALONE
+    run, values = both(name).run, both(name).values
+    assert {node.short for node in run.model.graph.sites if hook(node.name) not in values} == OURS_ALONE
     for node in run.model.graph.sites:
-        if node.short in OURS_ALONE:
-            continue
-        ours = run[node.name]
-        theirs = in_our_shape(cached[hook(bridge, node.name)], ours)
-        if node.short == "scores":  # the future: −∞ here, float32's lowest number there
-            future = np.isneginf(ours)
-            assert (theirs[future] == np.finfo(np.float32).min).all() and future.any()
-            ours, theirs = ours[~future], theirs[~future]
-        assert apart(ours, theirs) <= CLOSE, node.name
+        if node.short not in OURS_ALONE:
+            ours = run[node.name]
+            theirs = in_our_shape(values[hook(node.name)], ours)
+            if node.short == "scores":
+                future = np.isneginf(ours)
+                assert future.any() and np.array_equal(future, np.isneginf(theirs))
+                ours, theirs = ours[~future], theirs[~future]
+            assert apart(ours, theirs) <= CLOSE, node.name
 
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_every_shared_slope_is_equal(name: str) -> None:
     """`.grad` of a site is the gradient that autograd hands to TransformerLens's hook there."""
-    run, bridge, slopes = both(name).run, both(name).bridge, both(name).slopes
+    run, slopes = both(name).run, both(name).slopes
     for node in run.model.graph.sites:
-        if node.short not in OURS_ALONE | NOT_ON_THE_WAY:
+        if node.short not in OURS_ALONE:
             ours = run[f"{node.name}.grad"]
-            theirs = in_our_shape(slopes[hook(bridge, node.name)], ours)
-            if node.short == "resid_mid":  # their hook sits behind the fork, on the way into the norm alone
-                theirs = theirs + in_our_shape(slopes[hook(bridge, f"blocks.{node.block}.resid_post")], ours)
-            assert apart(ours, theirs) <= CLOSE_SLOPES, node.name
+            assert apart(ours, in_our_shape(slopes[hook(node.name)], ours)) <= CLOSE_SLOPES, node.name
 
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_every_parameter_has_the_same_name_and_axes(name: str) -> None:
-    """`blocks.1.attn.W_Q` is `bridge.blocks[1].attn.W_Q`, and so on, number for number."""
-    run, bridge = both(name).run, both(name).bridge
+    """`blocks.1.attn.W_Q` is TransformerLens's `blocks[1].attn.W_Q`, and so on, number for number."""
+    run = both(name).run
+    theirs = dict(both(name).theirs.named_parameters())
+    names = {name.removeprefix(of): name for name in theirs for of in ("embed.", "pos_embed.", "unembed.")}
     for node in run.model.graph.parameters:
-        theirs = part(bridge, node.name)
-        assert np.array_equal(run[node.name], theirs.detach().numpy()), node.name
+        assert np.array_equal(run[node.name], theirs[names[node.name]].detach().numpy()), node.name
