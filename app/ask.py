@@ -14,6 +14,7 @@ from model.sample import Settings, check_whole
 
 OPENING = "Once upon a time, there was a little"  # a text that wants to go on, where none is given
 LONGEST_STOP = 40
+NO_START = "Write bos=0 to leave the start token out, bos=1 to keep it."
 
 Picks = tuple[tuple[int, int], ...]
 
@@ -136,7 +137,7 @@ def asked(models: ModelStore, query: Mapping[str, str], picks: Iterable[str]) ->
         picks=picks_of(picks),
         step=whole(query, "step", -1) if query.get("step") else None,
         first=whole(query, "first", 0),
-        compare=query.get("compare", "1") not in ("0", "false", "off"),
+        compare=flag(query, "compare", "Write compare=0 to compute each step once only, compare=1 to compare."),
     )
 
 
@@ -144,17 +145,17 @@ def state_of(models: ModelStore, query: Mapping[str, str]) -> State:
     """Raises UnknownModel, SettingError."""
     entry = models.entry(query.get("model", ""))
     text = query["text"].replace("\r\n", "\n") if "text" in query else opening(entry)
-    return State(query.get("model", ""), text, "", with_start(query.get("bos", "")))
+    return State(query.get("model", ""), text, "", flag(query, "bos", NO_START))
 
 
-def with_start(given: str) -> bool:
-    """`bos`, in the spellings that the other pages take. Raises SettingError."""
+def flag(query: Mapping[str, str], name: str, hint: str) -> bool:
+    """0 or 1, in the spellings that the other pages take; 1 where it is left out. Raises SettingError."""
+    given = query.get(name, "")
     if (word := given.strip().lower()) in ("", "1", "true", "t", "yes", "y", "on"):
         return True
     if word in ("0", "false", "f", "no", "n", "off"):
         return False
-    raise SettingError("bos", f"bos is “{given[:40]}”, but must be 0 or 1.",
-                       "Write bos=0 to leave the start token out, bos=1 to keep it.")  # fmt: skip
+    raise SettingError(name, f"{name} is “{given[:40]}”, but must be 0 or 1.", hint)
 
 
 def opening(entry: Entry) -> str:

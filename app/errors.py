@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -127,6 +128,7 @@ def _malformed(error: Mapping[str, Any]) -> Fault:
     """A parameter that FastAPI could not read, in words."""
     part = str(next(place for place in reversed(error["loc"]) if isinstance(place, str)))
     given, limits = str(error.get("input", ""))[:80], error.get("ctx", {})
+    choices = re.sub(r"'(.*?)'", r"“\1”", str(limits.get("expected")))  # pydantic writes 'sgd' or 'adamw'
     says = {
         "missing": "is missing",
         "json_invalid": "is not valid JSON",
@@ -136,7 +138,7 @@ def _malformed(error: Mapping[str, Any]) -> Fault:
         "greater_than_equal": f"is {given}, but may not be less than {str(limits.get('ge')).removesuffix('.0')}",
         "greater_than": f"is {given}, but must be more than {str(limits.get('gt')).removesuffix('.0')}",
         "less_than_equal": f"is {given}, but may not be more than {str(limits.get('le')).removesuffix('.0')}",
-        "literal_error": f"is “{given}”, but must be {limits.get('expected')}",
+        "literal_error": f"is “{given}”, but must be {choices}",
         "string_too_long": f"is longer than {limits.get('max_length')} characters",
         "too_long": f"is given more than {limits.get('max_length')} times",
         "float_parsing": f"is “{given}”, but must be a number",

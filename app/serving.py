@@ -108,6 +108,8 @@ def serve(app: FastAPI, settings: Settings, listener: socket.socket) -> int:
     allow_connections(settings.max_connections)
     with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is the usual way to stop it
         server.run(sockets=[listener])
+    if server.started:
+        print("Every Number has stopped.", flush=True)
     return 0 if server.started else FAILED
 
 

@@ -34,6 +34,8 @@ HTMX_CONFIG = {
     ],
 }
 
+NO_START = "The model reads its start token before every text, as it did in training. Checked: the text alone."
+
 YEAR = "public, max-age=31536000, immutable"
 
 
@@ -56,6 +58,7 @@ class Templates:
             asset=asset,
             menu=menu,
             offer=offer,
+            NO_START=NO_START,
             htmx_config=json.dumps(HTMX_CONFIG),
         )
 

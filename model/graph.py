@@ -108,8 +108,12 @@ class Graph:
             if block >= self.config.n_layer:
                 last = self.config.n_layer - 1
                 return f"This model's blocks are 0 to {last}, as in blocks.{last}.attn.q."
-        close = difflib.get_close_matches(name, self.nodes, n=1, cutoff=0.0)
-        return f"Did you mean {close[0]}?" if close else ""
+        if close := difflib.get_close_matches(name, self.nodes, n=1, cutoff=0.6):
+            return f"Did you mean {close[0]}?"
+        shorts = {node.short: full for full, node in reversed(self.nodes.items())}  # the first block's stays
+        if close := difflib.get_close_matches(name.rpartition(".")[2], shorts, n=1, cutoff=0.6):
+            return f"Did you mean {shorts[close[0]]}?"
+        return "Names are as in blocks.0.attn.q, ln_final.out or logits."
 
 
 def _build(c: Config) -> Iterator[Node]:

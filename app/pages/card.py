@@ -6,7 +6,6 @@ import hashlib
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
-from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from app.lessons.table import LESSONS
@@ -18,11 +17,18 @@ from app.present.card_picture import png
 from app.present.share import CARD
 from app.urls import State
 from model import Run
+from model.errors import ReaderError
 
 router = APIRouter(include_in_schema=False)
 
 # What others may show on pages of their own.
 HEADERS = {"Cache-Control": "public, max-age=86400", "Cross-Origin-Resource-Policy": "cross-origin"}
+
+
+class UnknownCard(ReaderError):
+    """A card of a page that is not there."""
+
+    code, part = "unknown_page", "of"
 
 
 @router.api_route(CARD, methods=["GET", "HEAD"])
@@ -33,7 +39,9 @@ async def card(
     """A number's picture; with `of` (lesson/NAME, embed/NAME) that of a lesson or a live part."""
     title, about = titles().get(of, ("", ""))
     if of and not title:
-        raise HTTPException(404)
+        raise UnknownCard(
+            f"No lesson and no part is called “{of}”.", "Write of=lesson/math or of=embed/softmax, or leave it out."
+        )
     asked = state if not of else state.select("")
 
     def drawn(run: Run) -> bytes:

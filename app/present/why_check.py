@@ -34,6 +34,7 @@ class Check:
     fault: bool
     allowed: str
     how: str
+    mark: str
     verdict: str
 
 
@@ -48,6 +49,7 @@ def check(e: Explanation) -> Check:
         fault=e.fault,
         allowed=numbers.scientific(e.allowed, 1),
         how=_how(e) if math.isfinite(e.allowed) else "",
+        mark="✗" if e.fault else "✓" if math.isfinite(e.total) else "",
         verdict=_verdict(e),
     )
 
@@ -87,7 +89,7 @@ def _how(e: Explanation) -> str:
 
 def _verdict(e: Explanation) -> str:
     if not e.fault:
-        return "They agree."
+        return "They agree." if math.isfinite(e.total) else "Neither is a finite number."
     if math.isnan(e.difference) or math.isinf(e.difference):
         return "They cannot be compared: not both are finite numbers."
     times = e.difference / e.allowed

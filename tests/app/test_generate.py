@@ -342,6 +342,11 @@ def test_bad_values_name_the_part_and_keep_the_form(client: TestClient, name: st
     assert notice.status_code == status and notice.headers["HX-Retarget"] == "#notice"
 
 
+def test_an_odd_comparison_names_the_part(client: TestClient):
+    fault = one(soup(client, url_of(compare="perhaps"), 400), "#fault")
+    assert "perhaps" in fault.text and "compare=0" in fault.text
+
+
 @pytest.mark.parametrize("step", ["-1", "x"])
 def test_a_bad_step(client: TestClient, step: str):
     assert "step" in one(soup(client, url_of(text=TEXT, step=step), 400), ".fault").text

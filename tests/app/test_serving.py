@@ -113,6 +113,7 @@ def test_a_stopped_server_finishes_what_it_answers_and_ends_well(serve: Serve):
     reader.join(timeout=60)
     assert process.wait(timeout=60) == 0
     assert json.loads(answers[0])["tokens"]
+    assert process.stdout is not None and "Every Number has stopped.\n" in process.stdout.readlines()
     with pytest.raises(OSError):
         get(f"{address}/healthz")
 

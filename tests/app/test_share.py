@@ -270,6 +270,11 @@ def test_no_picture_of_nothing(client: TestClient, query: dict[str, str], status
     assert client.get("/card.png", params=query).status_code == status
 
 
+def test_an_unknown_card_names_its_part(client: TestClient) -> None:
+    answer = client.get("/card.png", params={"of": "embed/nothing"})
+    assert answer.status_code == 404 and "embed/nothing" in answer.text and "of=lesson/math" in answer.text
+
+
 def test_every_lesson_has_a_picture(client: TestClient) -> None:
     for lesson in LESSONS:
         assert client.get("/card.png", params={"of": f"lesson/{lesson.name}", "width": "300"}).status_code == 200

@@ -315,6 +315,12 @@ def test_check_writes_any_two_numbers(a: float, b: float):
         assert number_in(digits.same + digits.beyond) == pytest.approx(x, rel=1e-9)
 
 
+def test_what_is_not_finite_is_not_said_to_agree():
+    run = run_of("toy")
+    _, _, soup = panel(run, state_of(run, "calc(1/0)"))
+    assert soup.select_one(".verdict").get_text().strip().startswith("Neither is a finite number.")
+
+
 def test_a_fault_is_said_in_words(monkeypatch: pytest.MonkeyPatch):
     run = run_of("toy")
     monkeypatch.setattr("model.explain.TOLERANCE", 1e-30)
