@@ -19,15 +19,16 @@ def norm(ln: LayerNorm, x: Tensor) -> Tensor:
     return F.layer_norm(x, x.shape[-1:], ln.w, ln.b, ln.eps)
 
 
-def attention(attn: Attention, x: Tensor) -> Tensor:
-    """Causal attention [batch, pos, d_model] → the same shape."""
+def attention(attn: Attention, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Causal attention [batch, pos, d_model] → the same shape, and the pattern [batch, head, query, key]."""
     batch, pos, d_model = x.shape
     qkv = F.linear(x, attn.W_QKV.T, attn.b_QKV).view(batch, pos, 3, attn.c.n_head, attn.c.d_head)
     q, k, v = qkv.permute(2, 0, 3, 1, 4)
     scores = (q / math.sqrt(attn.c.d_head)) @ k.transpose(-1, -2)  # on CPUs faster than the fused attention's backward
     future = torch.ones(pos, pos, dtype=torch.bool, device=x.device).triu(1)
-    z = scores.masked_fill(future, -math.inf).softmax(-1).to(v.dtype) @ v
-    return F.linear(z.transpose(1, 2).reshape(batch, pos, d_model), attn.W_O.T, attn.b_O)
+    pattern = scores.masked_fill(future, -math.inf).softmax(-1)
+    z = pattern.to(v.dtype) @ v
+    return F.linear(z.transpose(1, 2).reshape(batch, pos, d_model), attn.W_O.T, attn.b_O), pattern
 
 
 def feed_forward(block: Block, x: Tensor) -> Tensor:
@@ -35,11 +36,13 @@ def feed_forward(block: Block, x: Tensor) -> Tensor:
     return F.linear(bent, block.mlp.W_out.T, block.mlp.b_out)
 
 
-def fused_logits(net: GPT2, tokens: Tensor) -> Tensor:
-    """Token ids [batch, pos] → logits [batch, pos, d_vocab], as `net(tokens)`."""
-    x = F.embedding(tokens, net.W_E) + net.W_pos[: tokens.shape[1]]
+def fused_logits(net: GPT2, tokens: Tensor) -> tuple[Tensor, list[Tensor]]:
+    """Token ids [batch, pos] → logits [batch, pos, d_vocab], as `net(tokens)`, and each block's pattern."""
+    x, patterns = F.embedding(tokens, net.W_E) + net.W_pos[: tokens.shape[1]], []
     for block in net.blocks:
         assert isinstance(block, Block)
-        x = x + attention(block.attn, norm(block.ln1, x))
+        out, pattern = attention(block.attn, norm(block.ln1, x))
+        patterns.append(pattern)
+        x = x + out
         x = x + feed_forward(block, norm(block.ln2, x))
-    return F.linear(norm(net.ln_final, x), net.W_E)
+    return F.linear(norm(net.ln_final, x), net.W_E), patterns

@@ -97,6 +97,9 @@ def gift(rng: random.Random, held_out: bool = False) -> Gift:
     return Gift(f"{start}{giver} {rng.choice(VERBS)} {thing} to", giver, receiver, noun)
 
 
+ELSEWHERE = 0.16  # share of the gifts that go to neither of the two
+
+
 def someone_else(rng: random.Random, giver: str) -> str:
     """Whoever else a giver gives to now and then: what keeps the receiver from being certain."""
     his = "her" if giver in w.FEMALE else "his"
@@ -120,12 +123,12 @@ def continuation(rng: random.Random, g: Gift) -> str:
 
 
 def giving(rng: random.Random) -> str:
-    """A whole giver/receiver sentence; one in eight goes to somebody else, one in eight puts the receiver first."""
+    """A whole giver/receiver sentence; some go to somebody else, one in eight puts the receiver first."""
     g = gift(rng)
     kind = rng.random()
-    if kind < 0.125:
+    if kind < ELSEWHERE:
         return f"{g.text} {someone_else(rng, g.giver)}."
-    if kind < 0.25:
+    if kind < ELSEWHERE + 0.125:
         verb = rng.choice(("gave", "handed", "showed", "offered", "brought"))
         start = g.text[: g.text.rindex(g.giver) + len(g.giver)]
         return f"{start} {verb} {g.receiver} {a(g.object)}{continuation(rng, g)}"
@@ -171,7 +174,7 @@ def giving_varied(rng: random.Random, joints: Sequence[str] = JOINTS) -> str:
     noun = rng.choice(w.OBJECTS)
     text = f"{start.format(P=rng.choice(w.PLACES))}{middle}{giver} {rng.choice(VERBS)} {a(noun)} to"
     g = Gift(text, giver, receiver, noun)
-    if rng.random() < 0.1:
+    if rng.random() < ELSEWHERE:
         return f"{text} {someone_else(rng, giver)}."
     return f"{text} {receiver}{continuation(rng, g)}"
 
@@ -190,6 +193,7 @@ def two_together(rng: random.Random, held_out: float = 0.25, joints: Sequence[st
     return start.format(P=rng.choice(w.PLACES)) + rng.choice(
         (
             f"{one} was {x}, but {other} was {y}.", f"{one} was {x} and so was {other}.", f"{one} sat next to {other}.",
+            f"{one} stood close to {other}.",
             f"{one} came first and then came {other}.", f"{one} was as {x} as {other}.",
             f"{one} had {a(rng.choice(w.ALL_OBJECTS))} and {other} had {a(rng.choice(w.ALL_OBJECTS))}.",
         )
@@ -198,7 +202,7 @@ def two_together(rng: random.Random, held_out: float = 0.25, joints: Sequence[st
 
 def giving_three(rng: random.Random) -> str:
     """Three people, two of whom give: the third receives."""
-    people = rng.sample(w.NAMES, 3)
+    people = rng.sample(NICKNAMES if rng.random() < 0.25 else w.NAMES, 3)
     g1, g2, receiver = rng.sample(people, 3)
     noun, place = rng.choice(w.OBJECTS), rng.choice(w.PLACES)
     opening = "When {}, {} and {} went to the {}, ".format(*people, place)

@@ -29,7 +29,7 @@ from model.embedded.skills import (
     repetition,
 )
 from model.gpt2 import GPT2
-from model.heads import KINDS, ablate_heads, measure_heads, strongest
+from model.heads import KINDS, ablate_heads, kinds_of, measure_heads, strongest
 from model.tokenizer import Tokenizer
 
 PROMPTS = (
@@ -123,14 +123,13 @@ def stories_table(m: Measured, stories: Path) -> list[str]:
 
 
 def heads_table(m: Measured) -> list[str]:
-    """The strongest head of each kind, and what the receiver heads are worth."""
+    """The strongest head of each kind that any head is of, and what the answer owes to each of them."""
     scores = measure_heads(m)
     lines = [row("what the head does", "strongest", "share of its attention"), row("---", "---", "---")]
-    for kind, words in KINDS.items():
-        for s in strongest(scores, kind):
-            lines.append(row(words, f"block {s.block}, head {s.head}", f"{getattr(s, kind):.2f}"))
-    readers = [s for kind in ("receiver", "first_name", "second_name", "previous") for s in strongest(scores, kind)]
-    ablations = ablate_heads(m, list(dict.fromkeys((s.block, s.head) for s in readers)))
+    found = [(kind, s) for kind in KINDS for s in strongest(scores, kind) if kind in kinds_of(s)]
+    for kind, s in found:
+        lines.append(row(KINDS[kind], f"block {s.block}, head {s.head}", f"{getattr(s, kind):.2f}"))
+    ablations = ablate_heads(m, sorted({(s.block, s.head) for _, s in found}, reverse=True))
     lines += ["", row("head replaced by its mean", "p(receiver)", "p(giver)"), row("---", "---", "---")]
     lines.append(row("none", percent(ablations[0].with_head), percent(ablations[0].giver_with_head)))
     for a in ablations:

@@ -26,6 +26,7 @@ from model.config import Config
 from model.embedded import WEIGHTS
 from model.embedded.corpus import Corpus, held_out_rows
 from model.embedded.fused import fused_logits
+from model.embedded.lookups import People, teaching
 from model.embedded.skills import glance, loss_per_token
 from model.gpt2 import GPT2
 from model.tokenizer import load_tokenizer
@@ -50,6 +51,9 @@ class Settings:
     decay: float = 0.5
     cooldown: int = 1100  # … and to zero over the last of the steps
     weight_decay: float = 0.05
+    taught_from: int = 2500  # the step from which one head is taught to look at the receiver (`lookups.py`) …
+    teach: float = 0.05  # … the weight of that in the loss …
+    spare: float = 0.01  # … and of the other heads' looking at it
     precision: str = "bfloat16"  # of the matrix products; weights, softmax and updates are float32
 
 
@@ -82,12 +86,12 @@ def new_optimizer(s: Settings, net: GPT2) -> torch.optim.AdamW:
     return torch.optim.AdamW(groups, lr=s.lr, betas=(0.9, 0.98), fused=True)
 
 
-def loss_of(net: GPT2, rows: Tensor, precision: str) -> Tensor:
-    """Mean −log p of each row's next tokens; rows [batch, pos + 1]."""
+def losses(net: GPT2, rows: Tensor, precision: str) -> tuple[Tensor, list[Tensor]]:
+    """Mean −log p of each row's next tokens, and each block's attention; rows [batch, pos + 1]."""
     half = torch.autocast("cpu", torch.bfloat16) if precision == "bfloat16" else contextlib.nullcontext()
     with half:
-        logits = fused_logits(net, rows[:, :-1])
-    return F.cross_entropy(logits.float().flatten(0, 1), rows[:, 1:].flatten())
+        logits, patterns = fused_logits(net, rows[:, :-1])
+    return F.cross_entropy(logits.float().flatten(0, 1), rows[:, 1:].flatten()), patterns
 
 
 class Training:
@@ -97,19 +101,25 @@ class Training:
         self.s, self.corpus, self.step = settings, corpus, 0
         self.net = new_network(settings, corpus.tokenizer.n_vocab)
         self.optimizer = new_optimizer(settings, self.net)
+        self.people = People.of(corpus.tokenizer)
 
     def advance(self) -> float:
         """One step on the next batch; its loss."""
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(self.s, self.step)
         rows = self.corpus.batch(self.s.seed, self.step, self.s.tokens, self.s.n_ctx)
-        loss = loss_of(self.net, rows, self.s.precision)
+        loss, patterns = losses(self.net, rows, self.s.precision)
         self.optimizer.zero_grad()
-        loss.backward()
+        (loss + self.lesson(rows, patterns)).backward()
         torch.nn.utils.clip_grad_norm_(self.net.parameters(), 1.0)
         self.optimizer.step()
         self.step += 1
         return loss.item()
+
+    def lesson(self, rows: Tensor, patterns: list[Tensor]) -> Tensor | float:
+        """What is added to the loss for where the heads look, from `taught_from` on."""
+        taught = teaching(self.people, rows, patterns) if self.step >= self.s.taught_from else None
+        return self.s.teach * taught[0] + self.s.spare * taught[1] if taught else 0.0
 
     def save(self, path: Path) -> None:
         """Write the state beside `path` first, so that an interruption never leaves half a file."""

@@ -416,7 +416,8 @@ def test_pages_of_terms():
     assert links["next ›"]["href"] == state.terms(offset=30).url()
     assert links["by index"]["href"] == state.terms(order="index").url()
     assert "21–30 of 128" in soup.select_one(".links").get_text()
-    listed = soup.select_one(".listed")
+    listed = soup.select_one(".links")
+    assert not soup.select("[data-hx-target] .terms")  # a term takes the whole page along
     assert listed["data-hx-target"] == "#why" and listed["data-hx-swap"] == "outerHTML show:none"
 
 

@@ -12,11 +12,14 @@ from model.embedded import WEIGHTS
 from model.embedded.bpe import save_bpe, train_bpe
 from model.embedded.corpus import Corpus
 from model.embedded.fused import fused_logits
+from model.embedded.lookups import HEAD, People
 from model.embedded.train import Settings, Training, learning_rate, train
 from model.gpt2 import GPT2
 from model.tokenizer import load_tokenizer
 
-TINY = Settings(steps=8, planned=8, cooldown=0, tokens=96, n_layer=2, n_head=2, d_model=16, n_ctx=48, warmup=2)
+TINY = Settings(  # four heads: the one that is taught has its number
+    steps=8, planned=8, cooldown=0, tokens=96, n_layer=2, n_head=4, d_model=16, n_ctx=48, warmup=2, taught_from=2
+)
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +93,19 @@ def test_training_lowers_the_loss(corpus: Corpus) -> None:
     assert sum(losses[-4:]) < sum(losses[:4]) - 2
 
 
+def test_the_taught_head_comes_to_look_at_the_receiver(corpus: Corpus) -> None:
+    """Nothing else of the loss asks for it so early."""
+    ids = torch.tensor([corpus.ids("When Mary and John went to the store, John gave a drink to Mary.")])
+    ((to, receiver),) = People.of(corpus.tokenizer).lookups(ids[0].tolist())
+    shares = []
+    for taught_from in (0, 1000):
+        training = Training(replace(TINY, steps=60, planned=60, lr=1e-2, teach=1.0, taught_from=taught_from), corpus)
+        for _ in range(60):
+            training.advance()
+        shares.append(fused_logits(training.net, ids)[1][-1][0, HEAD, to, receiver].item())
+    assert shares[0] > 2 * shares[1]
+
+
 def test_the_learning_rate_rises_stays_and_falls_to_zero() -> None:
     s = Settings(steps=100, planned=100, warmup=10, lr=1.0, decay=0.5, cooldown=0)
     assert learning_rate(s, 0) == pytest.approx(0.1)
@@ -109,10 +125,10 @@ def test_fused_and_plain_forward_give_the_same_logits_and_gradients() -> None:
     net = GPT2(Config(n_layer=2, n_head=4, d_model=32, d_mlp=128, d_vocab=100, n_ctx=32))
     net.init_weights(torch.Generator().manual_seed(0))
     tokens = torch.randint(100, (3, 20))
-    assert torch.allclose(net(tokens), fused_logits(net, tokens), atol=1e-5)
+    assert torch.allclose(net(tokens), fused_logits(net, tokens)[0], atol=1e-5)
     parameters = list(net.parameters())
     plain = torch.autograd.grad(net(tokens).square().mean(), parameters)
-    fused = torch.autograd.grad(fused_logits(net, tokens).square().mean(), parameters)
+    fused = torch.autograd.grad(fused_logits(net, tokens)[0].square().mean(), parameters)
     for a, b in zip(plain, fused, strict=True):
         assert torch.allclose(a, b, atol=1e-6)
 
