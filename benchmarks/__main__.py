@@ -9,6 +9,7 @@ add its name to RACES or TABLES.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import platform
 import time
@@ -31,7 +32,8 @@ RACES_NOTE = """\
 GPT-2 small's shape with random weights. A ratio is our time over the other's in the same process run, the median of up
 to {rounds} rounds, with the lowest and highest beside it. Gradients are those of a run that is there already, against a
 forward and backward pass from scratch. TransformerLens is its version 3, which computes GPT-2 itself; version 4 puts
-hooks into transformers' own modules."""
+hooks into transformers' own modules. The matrix products alone are those of the forward pass with all weights: where
+they take more than half of TransformerLens's time no forward pass can take less."""
 
 
 def main() -> None:
@@ -70,7 +72,7 @@ def row_of(race: Race, rounds: int) -> Row:
         result = run(race, min(rounds, race.most_rounds))
     except ImportError as missing:
         print(f"{race.name}: skipped, {missing.name} is not installed", flush=True)
-        return [race.name, "", "", race.unit, race.against, "", "", f"≤ {race.limit:g}", f"skipped: no {missing.name}"]
+        return [race.name, "", "", race.unit, race.against, "", "", limit(race), f"skipped: no {missing.name}"]
     print(f"{race.name}, against {race.against}: ratio {result.ratio:.2f}", flush=True)
     return cells(result)
 
@@ -85,9 +87,14 @@ def cells(result: Result) -> Row:
         race.against,
         f"{result.ratio:.2f}",
         f"{result.lowest:.2f} – {result.highest:.2f}",
-        f"≤ {race.limit:g}",
-        verdict(result.ratio, race.limit),
+        limit(race),
+        verdict(result.ratio, race.limit) if math.isfinite(race.limit) else "",
     ]
+
+
+def limit(race: Race) -> str:
+    """The limit as it is written; "" where a race has none."""
+    return f"≤ {race.limit:g}" if math.isfinite(race.limit) else ""
 
 
 def show(table: Table) -> Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import cache
 
@@ -11,6 +12,7 @@ from torch.nn.functional import cross_entropy
 from benchmarks import nets
 from benchmarks.race import Race
 from model.backward import site_gradients
+from model.gpt2 import Block
 from model.learn import Learning
 from model.ops.update import Rate
 from model.run import Run
@@ -34,6 +36,13 @@ def races() -> Iterator[Race]:
             ours=lambda n=n: run_of(n),  # type: ignore[misc]
             theirs=lambda n=n: lens_forward(n),  # type: ignore[misc]
             limit=0.5,
+            against="TransformerLens run_with_cache",
+        )
+        yield Race(
+            name=f"the forward's matrix products alone, {n} tokens",
+            ours=lambda n=n: products(n),  # type: ignore[misc]
+            theirs=lambda n=n: lens_forward(n),  # type: ignore[misc]
+            limit=math.inf,
             against="TransformerLens run_with_cache",
         )
     for n in LENGTHS:
@@ -70,6 +79,22 @@ def their_forward(n: int) -> torch.Tensor:
     with torch.no_grad():
         logits: torch.Tensor = nets.theirs("eager")(torch.tensor([nets.tokens(n)])).logits
     return logits
+
+
+def products(n: int) -> None:
+    """Every product of a forward pass with a matrix of weights, on n rows of noise: no forward is quicker than that."""
+    net = nets.ours().net
+    rows, wide = noise(n, net.config.d_model), noise(n, net.config.d_mlp)
+    with torch.no_grad():
+        for block in net.blocks:
+            assert isinstance(block, Block)
+            rows @ block.attn.W_QKV, rows @ block.attn.W_O, rows @ block.mlp.W_in, wide @ block.mlp.W_out
+        rows @ net.W_E.T
+
+
+@cache
+def noise(n: int, width: int) -> torch.Tensor:
+    return torch.randn(n, width, generator=torch.Generator().manual_seed(n))
 
 
 def lens_forward(n: int) -> object:
