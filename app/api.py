@@ -159,19 +159,16 @@ def attachment(content: str | bytes, media_type: str, address: str, ending: str)
 def run_answer(run: Run) -> schemas.RunAnswer:
     tokenizer, last = run.model.tokenizer, run.n_pos - 1
 
-    def text_of(token: int) -> str | None:
-        return tokenizer.text(token) if token < tokenizer.n_vocab else None
-
     if run.is_sequence:
         target = schemas.Target(kind="sequence", is_own=False)
     else:
-        target = schemas.Target(kind="token", id=run.target, text=text_of(run.target), is_own=run.target_is_own)
+        target = schemas.Target(kind="token", id=run.target, text=tokenizer.text(run.target), is_own=run.target_is_own)
     return schemas.RunAnswer(
         model=run.model.name,
         text=run.text,
         bos=run.bos,
         tokens=[
-            schemas.Token(position=t, id=token, text=text_of(token), bytes=tokenizer.bytes(token).hex())
+            schemas.Token(position=t, id=token, text=tokenizer.text(token), bytes=tokenizer.bytes(token).hex())
             for t, token in enumerate(run.tokens)
         ],
         target=target,
@@ -183,7 +180,7 @@ def run_answer(run: Run) -> schemas.RunAnswer:
             gradient_seconds=run.seconds_back(),
         ),
         top=[
-            schemas.Prediction(id=token, text=text_of(token), probability=p, address=f"probs[{last},{token}]")
+            schemas.Prediction(id=token, text=tokenizer.text(token), probability=p, address=f"probs[{last},{token}]")
             for token, p in run.top(TOP)
         ],
         sites=[

@@ -181,13 +181,12 @@ def generated(generation: Generation, ask: Ask, limit: int) -> Generated:
 def made_token(model: LanguageModel, step: Step, prob: float, limit: int) -> MadeToken:
     text, bos = spelled(model, step.read)
     other = step.comparison
-    known = step.token < model.tokenizer.n_vocab
     return MadeToken(
         step=step.index,
         position=step.choice.position,
         id=step.token,
-        text=text_of(model, step.token),
-        bytes=model.tokenizer.bytes(step.token).hex() if known else "",
+        text=model.tokenizer.text(step.token),
+        bytes=model.tokenizer.bytes(step.token).hex(),
         picked=step.forced,
         prob=prob,
         end="" if step.end == "length" else step.end,
@@ -229,13 +228,9 @@ def choice_of(model: LanguageModel, step: Step, limit: int) -> Choice:
 def candidates(model: LanguageModel, step: Step, offset: int, limit: int) -> list[Candidate]:
     return [
         Candidate(
-            rank=r.rank, id=r.token, text=text_of(model, r.token), logit=r.logit, prob=r.prob,
+            rank=r.rank, id=r.token, text=model.tokenizer.text(r.token), logit=r.logit, prob=r.prob,
             after_temperature=r.tempered, after_top_k=r.after_k, running_total=r.running, after_top_p=r.odds,
             low=r.low, high=r.high,
         )
         for r in step.choice.candidates(offset, limit)
     ]  # fmt: skip
-
-
-def text_of(model: LanguageModel, token: int) -> str | None:
-    return model.tokenizer.text(token) if token < model.tokenizer.n_vocab else None

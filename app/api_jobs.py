@@ -174,7 +174,7 @@ def result(held: Services, job: Job) -> LearnedAnswer:
         tokens=[
             Probability(
                 id=token,
-                text=tokenizer.text(token) if token < tokenizer.n_vocab else None,
+                text=tokenizer.text(token),
                 probabilities=[row[n] for row in learned.probabilities],
             )
             for n, token in enumerate(learned.tokens)

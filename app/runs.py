@@ -23,7 +23,7 @@ from model.slope import suggested_rate
 
 T = TypeVar("T")
 
-READERS = 8  # threads that explain and render
+READERS = 8  # threads that explain and render; a long text's run, which computes its blocks again, has one for itself
 MOST_VIEWS = 6  # learning rates whose steps are kept with one run
 
 Way = tuple[float | None, Optimizer]  # how steps are taken: η (None: measured) and the optimizer
@@ -60,6 +60,7 @@ class RunStore:
         self._views: dict[Key, OrderedDict[Way, Run]] = {}
         self._flights: dict[Key, Future[Run]] = {}
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="read")
+        self._long_reader = ThreadPoolExecutor(1, thread_name_prefix="read-long")
         models.on_unload(self._forget)
 
     async def use(self, state: State, work: Callable[[Run], T]) -> T:
@@ -69,7 +70,9 @@ class RunStore:
             await self.models.ready(key.model)  # not in a thread that other models' runs wait for
             run = await asyncio.shield(asyncio.wrap_future(self.submit(key)))
             try:
-                return await self.in_thread(lambda: self._work(key, run, state, work))
+                return await self._in(
+                    self._long_reader if run.is_long else self._readers, lambda: self._work(key, run, state, work)
+                )
             finally:
                 self._keep(key, run)
 
@@ -86,8 +89,11 @@ class RunStore:
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """Anything that computes, off the event loop."""
+        return await self._in(self._readers, work)
+
+    async def _in(self, pool: ThreadPoolExecutor, work: Callable[[], T]) -> T:
         context = copy_context()  # URLs are written for the request that asks
-        return await asyncio.wrap_future(self._readers.submit(context.run, work))
+        return await asyncio.wrap_future(pool.submit(context.run, work))
 
     def key(self, state: State) -> Key:
         """Raises UnknownModel."""
@@ -117,7 +123,7 @@ class RunStore:
 
     def close(self) -> None:
         """Begin nothing more; what waits is given up."""
-        for pool in (self._pool, self._readers):
+        for pool in (self._pool, self._readers, self._long_reader):
             pool.shutdown(wait=False, cancel_futures=True)
 
     @property

@@ -109,8 +109,8 @@ class LanguageModel:
         if not TOKEN_IDS.fullmatch(text):
             return self.tokenizer.encode(text)
         tokens = [int(n) for n in text.removeprefix("ids:").split(",")]
-        if max(tokens) >= self.tokenizer.n_vocab:
-            raise TextError(f"There is no token {max(tokens)}; ids run from 0 to {self.tokenizer.n_vocab - 1}.")
+        if max(tokens) >= self.config.d_vocab:
+            raise TextError(f"There is no token {max(tokens)}; ids run from 0 to {self.config.d_vocab - 1}.")
         return tokens
 
     def spelled(self, tokens: Sequence[int]) -> str:
@@ -125,8 +125,8 @@ class LanguageModel:
             return None
         if target.startswith(ID) and target[len(ID) :].isdecimal():
             token = int(target[len(ID) :])
-            if token >= self.tokenizer.n_vocab:
-                raise TargetError(f"There is no token {token}; ids run from 0 to {self.tokenizer.n_vocab - 1}.")
+            if token >= self.config.d_vocab:
+                raise TargetError(f"There is no token {token}; ids run from 0 to {self.config.d_vocab - 1}.")
             return token
         ids = self.tokenizer.encode(target)
         if len(ids) == 1:

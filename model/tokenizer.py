@@ -15,6 +15,7 @@ import tiktoken
 from model.errors import CheckpointError, TextError
 
 START = "<|endoftext|>"
+NO_TEXT = "\N{REPLACEMENT CHARACTER}".encode()
 
 # GPT-2's pretokenisation (Radford et al. 2019): contractions, words, numbers, other signs, white space.
 GPT2_PIECES = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
@@ -80,13 +81,16 @@ class Tokenizer:
                 raise TextError(f"“{piece}” is not a word of this small vocabulary.", f"It knows only: {words}.")
 
     def bytes(self, token: int) -> bytes:
-        """The bytes of one token; the start token has none of its own and gives its name."""
-        return START.encode() if token == self.start_id else self._bytes[token]
+        """The bytes of one token; the start token has none of its own and gives its name, an unused id has none.
+
+        Ids are unused where a checkpoint's tables have more rows than its vocabulary has words.
+        """
+        return START.encode() if token == self.start_id else self._bytes.get(token, b"")
 
     def text(self, token: int) -> str | None:
-        """The token as text, or None where its bytes are not whole UTF-8."""
+        """The token as text, or None where its bytes are not whole UTF-8 or its id is unused."""
         try:
-            return self.bytes(token).decode()
+            return self.bytes(token).decode() or None
         except UnicodeDecodeError:
             return None
 
@@ -111,8 +115,8 @@ class Tokenizer:
         return text.replace(" ", "␣").replace("\n", "⏎").replace("\t", "⇥")
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """The text of several tokens together, the start token left out, broken UTF-8 shown as U+FFFD."""
-        return b"".join(self.bytes(t) for t in tokens if t != self.start_id).decode("utf-8", "replace")
+        """The text of several tokens together, the start token left out, broken UTF-8 and unused ids as U+FFFD."""
+        return b"".join(self.bytes(t) or NO_TEXT for t in tokens if t != self.start_id).decode("utf-8", "replace")
 
 
 def write_tokenizer(directory: Path, tokenizer: Tokenizer) -> None:

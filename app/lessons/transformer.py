@@ -92,9 +92,10 @@ def strongest_look(run: Run, *, has_start: bool) -> Look | None:
     first, last = int(has_start), run.n_pos - 1
     if last <= first:
         return None
-    rows = np.stack([run.tensor(f"blocks.{b}.attn.pattern")[:, last].numpy() for b in range(run.model.config.n_layer)])[
-        :, :, first:last
-    ]
+    blocks = range(run.model.config.n_layer)
+    rows = np.stack(  # copies: a view would hold every block's whole pattern
+        [run[f"blocks.{b}.attn.pattern[:,{last},{first}:{last}]"].copy() for b in blocks]
+    )
     block, head, key = (int(i) for i in np.unravel_index(int(rows.argmax()), rows.shape))
     return Look(block, head, key + first, run.tokens[key + first] == run.target and not run.is_sequence)
 

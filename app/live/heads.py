@@ -143,10 +143,10 @@ def opened(scene: Scene, kind: str, scores: HeadScores | None) -> Opened | None:
 
 
 def test(scene: Scene, text: HeadText, block: int, head: int, share: float) -> Test:
-    """One text; where the vocabulary can name its tokens, its share opens in its own run."""
+    """One text; its share opens in its own run."""
     tokens, shown = list(text.tokens[1:]), formatted(share, "percent")
     number, at = Markup(shown), text.share(block, head)
-    if at and max(tokens) < scene.model.tokenizer.n_vocab:
+    if at:
         state = replace(scene.state, text=scene.model.spelled(tokens), target="", bos=True, changes=())
         number = Numbers(scene.run, state, form="").shown(f"calc({at})", shown)
     return Test([scene.num.token(token) for token in tokens], number)

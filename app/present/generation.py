@@ -119,8 +119,7 @@ def chip(model: LanguageModel, one: Made, ask: Ask, looked_at: int, dropped: boo
 def explored(model: LanguageModel, state: State, step: Step) -> State:
     """The run whose last row of logits made this step's choice, with the token made as its target."""
     text, bos = spelled(model, step.read)
-    known = step.token < model.tokenizer.n_vocab
-    return State(state.model, text, model.target_name(step.token) if known else "", bos)
+    return State(state.model, text, model.target_name(step.token), bos)
 
 
 # -- the cache

@@ -146,7 +146,7 @@ def guess_views(run: Run, state: State, cells: Cells, top: list[tuple[int, float
     return [
         Guess(
             shown=token_html(model.tokenizer, token),
-            name=model.tokenizer.show(token) if token < model.tokenizer.n_vocab else str(token),
+            name=model.tokenizer.show(token),
             width=round(100 * p, 2),
             number=cells.number(f"probs[{run.n_pos - 1},{token}]", numbers.percent(p)),
             target_url=state.aim(writable(model, token)).url(),
@@ -158,8 +158,6 @@ def guess_views(run: Run, state: State, cells: Cells, top: list[tuple[int, float
 
 def writable(model: LanguageModel, token: int) -> str:
     """How to write a token in the target field, which holds one line: by its id where its text has a line end."""
-    if token >= model.tokenizer.n_vocab:
-        return f"id:{token}"
     name = model.target_name(token)
     return name if name.isprintable() else f"id:{token}"
 

@@ -32,6 +32,7 @@ from model.ops.softmax import Exponential, Weights
 if TYPE_CHECKING:
     from model import Run
     from model.explain import Explanation
+    from model.tokenizer import Tokenizer
 
 MOST_TOKENS = 24
 
@@ -293,6 +294,13 @@ def _numbers(run: Run, site: str, *front: int) -> Floats:
     return np.asarray(run.tensor(site).numpy()[front], dtype=np.float64)
 
 
+def _spelled(tokenizer: Tokenizer, token: int) -> str:
+    """A token's bytes in hexadecimal, or why it has none."""
+    if token == tokenizer.start_id:
+        return "none: it marks a start"
+    return tokenizer.bytes(token).hex(" ").upper() or "none: no word has this id"
+
+
 def _card(run: Run, at: tuple[int, ...], links: Links) -> TokenCard:
     token = run.tokens[at[0]]
     tokenizer = run.model.tokenizer
@@ -300,7 +308,7 @@ def _card(run: Run, at: tuple[int, ...], links: Links) -> TokenCard:
     return TokenCard(
         token=token_html(tokenizer, token),
         id=numbers.count(token),
-        bytes=tokenizer.bytes(token).hex(" ").upper() if token != tokenizer.start_id else "none: it marks a start",
+        bytes=_spelled(tokenizer, token),
         position=str(at[0]),
         row=links.to(row, why_names.short(run, row), title=row),
     )
