@@ -109,7 +109,8 @@ def serve(app: FastAPI, settings: Settings, listener: socket.socket) -> int:
     with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is the usual way to stop it
         server.run(sockets=[listener])
     if server.started:
-        print("Every Number has stopped.", flush=True)
+        with contextlib.suppress(OSError):  # whoever read this may have gone first
+            print("Every Number has stopped.", flush=True)
     return 0 if server.started else FAILED
 
 

@@ -118,6 +118,14 @@ def test_a_stopped_server_finishes_what_it_answers_and_ends_well(serve: Serve):
         get(f"{address}/healthz")
 
 
+def test_it_ends_well_where_nobody_reads_its_last_line(serve: Serve):
+    process, _ = serve()
+    assert process.stdout is not None
+    process.stdout.close()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=60) == 0
+
+
 def test_jobs_are_called_off_when_it_stops(serve: Serve):
     process, address = serve(MODEL="embedded")
     text, ids = "Once upon a time, there was a little girl. " * 2, []
