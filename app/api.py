@@ -32,6 +32,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     400: {"model": schemas.ErrorAnswer, "description": "A parameter is malformed or does not fit this run."},
     404: {"model": schemas.ErrorAnswer, "description": "No such model, site or job."},
     409: {"model": schemas.ErrorAnswer, "description": "Learning steps of a large model that a job must take first."},
+    429: {"model": schemas.ErrorAnswer, "description": "Too much from one address at once; see Retry-After."},
     503: {"model": schemas.ErrorAnswer, "description": "Too many runs are waiting; see Retry-After."},
 }
 

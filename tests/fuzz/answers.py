@@ -39,7 +39,14 @@ class Answer:
         request = response.request
         host = {k.lower(): v for k, v in request.headers.items()}.get("host") or "testserver"
         own = f"http://{host if isinstance(host, str) else host[0]}/"
-        return cls(request.method, str(request.url), own, response.status_code, headers, response.text)
+        return cls(
+            request.method,
+            str(request.url),
+            own,
+            response.status_code,
+            headers,
+            response.content.decode("utf-8", "replace"),
+        )
 
 
 def check(response: Any, *, names_part: bool = True) -> None:
