@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,3 +66,18 @@ def save_checkpoint(directory: Path, *, n_layer: int = 2, n_head: int = 2, d_mod
     config = Config(n_layer, n_head, d_model, 4 * d_model, d_vocab, n_ctx)
     save_network(directory, random_network(config, scale=6.0), start_id=0)
     return directory
+
+
+HERE = {"base_url": "http://127.0.0.1:8000", "client": ("127.0.0.1", 50000)}
+
+
+def local(app: FastAPI) -> TestClient:
+    """A browser on the server's own machine."""
+    return TestClient(app, raise_server_exceptions=False, **HERE)  # type: ignore[arg-type]
+
+
+def until(true: Callable[[], object], seconds: float = 20.0) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it took too long"
+        time.sleep(0.01)
