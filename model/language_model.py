@@ -116,8 +116,15 @@ class LanguageModel:
     def spelled(self, tokens: Sequence[int]) -> str:
         """What to write as a text to get these tokens (without a start token): the text if it reads back, else ids."""
         text = self.tokenizer.decode(tokens)
-        reads_back = not TOKEN_IDS.fullmatch(text) and self.tokenizer.encode(text) == list(tokens)
+        reads_back = not TOKEN_IDS.fullmatch(text) and self._splits_into(text, tokens)
         return text if reads_back else "ids:" + ",".join(map(str, tokens))
+
+    def _splits_into(self, text: str, tokens: Sequence[int]) -> bool:
+        """Whether a text splits into just these tokens; one that a closed vocabulary cannot write does not."""
+        try:
+            return self.tokenizer.encode(text) == list(tokens)
+        except TextError:
+            return False
 
     def target_id(self, target: str | None) -> int | None:
         """The token id a reader's target names: a text of exactly one token, or `id:17`. None and "" give None."""
@@ -141,10 +148,9 @@ class LanguageModel:
     def target_name(self, token: int) -> str:
         """What to write as a target to get this token: its text where that reads back, else `id:17`."""
         text = self.tokenizer.text(token)
-        readable = text and not text.startswith(ID) and text != SEQUENCE and token != self.tokenizer.start_id
-        if readable and self.tokenizer.encode(text) == [token]:  # type: ignore[arg-type]
-            return text  # type: ignore[return-value]
-        return f"{ID}{token}"
+        if not text or text.startswith(ID) or text == SEQUENCE or token == self.tokenizer.start_id:
+            return f"{ID}{token}"
+        return text if self._splits_into(text, [token]) else f"{ID}{token}"
 
     def run(
         self,

@@ -268,6 +268,16 @@ def test_where_clicks_lead():
     assert ask.look(2).picks == ask.picks and ask.make(999).n == MOST_TOKENS
 
 
+def test_a_vocabulary_that_cannot_write_its_own_text_names_tokens(client: TestClient):
+    """The toy goes on from “the” with “ mat”, then with “the”: “ matthe” is no word of its vocabulary."""
+    assert client.get("/api/v1/generate?model=toy&n=20").status_code == 200
+    pages = [soup(client, url_of(model="toy", n=20, step=step)) for step in range(20)]
+    assert len(shown(pages[0])) == 20
+    links = [str(one["href"]) for page in (pages[1], pages[-1]) for one in page.select("#choice a.num")[:1]]
+    assert any("ids%3A" in link or "ids:" in link for link in links)
+    assert all(client.get(link).status_code == 200 for link in links)
+
+
 # -- a full context
 
 
