@@ -92,6 +92,24 @@ def test_click_a_token_take_another_go_on(page: Page, server: str) -> None:
     expect(page).to_have_url(re.compile(rf"pick=2:{taken}"))
 
 
+def test_the_title_follows_what_is_shown(page: Page, server: str) -> None:
+    page.goto(f"{server}{URL}&n=3")
+    page.click("#made-2")
+    expect(page).to_have_title("3 tokens made; token 2 · Generate · Every Number")
+    page.fill("#ask [name=n]", "5")
+    page.locator("#ask button").click()
+    expect(page).to_have_title("5 tokens made; token 2 · Generate · Every Number")
+    expect(page.locator("body title:not(svg title)")).to_have_count(0)
+
+
+def test_the_title_says_when_all_are_made(page: Page, slow: str, slow_watch: Watch) -> None:
+    page.goto(f"{slow}{URL}&n=7&seed=5")
+    expect(page.locator("#coming")).to_have_count(0)
+    n = page.locator(".made").count()
+    expect(page).to_have_title(re.compile(rf"^{n} tokens made; "))
+    expect(page.locator("body title:not(svg title)")).to_have_count(0)
+
+
 def test_settings_act_at_once(page: Page, server: str) -> None:
     page.goto(f"{server}{URL}&n=5&pick=1:900")
     slider = page.locator("[data-pair=temperature]")
