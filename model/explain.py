@@ -107,6 +107,9 @@ SLOPE = (
 )
 
 
+SET = "set by the reader"
+CHOSEN = "You chose this number for this run; what would have made it plays no part."
+MOVED = "You moved this number away from what the run made of it."
 STEP = "The weight after learning: it moved against its own slope, a small step each time."
 MOMENT = "AdamW's running average over the steps' slopes, the latest counting most."
 
@@ -141,6 +144,9 @@ def explain(run: Run, at: str, *, offset: int = 0, limit: int = 20, order: Order
         rule = changed(run, node.name, place, node.op.forward(run, place))
         about = {"site": node.name, "op": node.op.name}
         about |= {"formula": node.op.formula(run, place), "plain": node.op.plain(run, place)}
+        covering = [patch for patch in run.patches if patch.at.site == node.name and patch.covers(place)]
+        if covering and rule.combine == "given":
+            about |= {"op": SET, "formula": "", "plain": MOVED if covering[-1].add else CHOSEN}
         readers = used_by(run, address)
     value = float(run.values(address))
     return _build(run, str(address), value, rule, about, readers, offset, limit, order)

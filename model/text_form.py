@@ -31,7 +31,7 @@ def text_form(e: Explanation) -> str:
 def _how(e: Explanation) -> str:
     if e.combine == "function" and e.function is not None:
         return f"{e.function.name} of " + ("its terms" if e.function.name == "max" else "the sum of its terms")
-    return HOW.get(e.combine, "not computed: it comes from the text or from training")
+    return HOW.get(e.combine, "not computed: it comes from the text, from training or from you")
 
 
 def _term(term: Term) -> str:

@@ -14,6 +14,7 @@ from app.present.why_links import Links
 from app.present.why_trail import value_of
 from model.address import Address, Calc
 from model.errors import ReaderError
+from model.explain import SET
 from model.expression import expression_rule, rule_of
 from model.ops.base import Column, Computed, Ref, refs_in
 
@@ -41,7 +42,9 @@ class Linked:
     value: str = ""
 
 
-def end(node: Node, address: Address) -> End:
+def end(node: Node, address: Address, e: Explanation) -> End:
+    if e.op == SET:
+        return End("From you: the chain ends here", e.notes[0])
     if address.kind == "grad":
         return End(
             "The slope of the loss along itself: the chain ends here", "Every other slope is counted from this one."
@@ -55,7 +58,9 @@ def end(node: Node, address: Address) -> End:
 
 
 def made_from(run: Run, parsed: Address | Calc | None, e: Explanation) -> list[str]:
-    """What the terms read, as whole rows where a term runs along one."""
+    """What the terms read, as whole rows where a term runs along one; nothing for a number that the reader set."""
+    if e.op == SET:
+        return []
     if isinstance(parsed, Address) and parsed.kind == "step" and run.rate.optimizer == "adamw" and parsed.step:
         k = parsed.step
         before = steps.stepped(parsed, k - 1) if k > 1 else steps.before(parsed)

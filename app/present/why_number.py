@@ -27,6 +27,7 @@ from app.present.why_trail import trail
 from app.urls import SAFE, State
 from model.address import Address, Calc
 from model.errors import ReaderError
+from model.explain import SET
 from model.ops.base import Op
 from model.patch import parse_patch
 
@@ -66,7 +67,7 @@ def number_view(
     is_update = kind in ("step", "m", "v")
     e = there.explain(str(own or calc), offset=state.offset, limit=limit, order="index" if is_update else state.order)
     order = term_order(e)
-    op = node.op if node and own and not own.quantity else None
+    op = node.op if node and own and not own.quantity and e.op != SET else None
     shows_terms = e.combine != "given" and e.n_terms > 0
     readers = e.used_by[:MOST_READERS]
     sentence, notes = _sentence(run, place, node, address, e)
@@ -94,7 +95,7 @@ def number_view(
         pager=pager(state, e),
         page=page(e),
         check=check(e) if e.combine != "given" else None,
-        end=end(node, own) if e.combine == "given" and node and own else None,
+        end=end(node, own, e) if e.combine == "given" and node and own else None,
         made_from=tuple(linked(there, at, e.address, links) for at in made_from(there, own or calc, e)),
         used_by=tuple(linked(there, reader, e.address, links) for reader in readers),
         more_readers=len(e.used_by) - len(readers),
@@ -129,7 +130,7 @@ def _sentence(
         return f"{says} {reason}".rstrip(), () if e.combine == "given" else notes
     if address.quantity:
         return why_steps.sentence(run, node, address, e), e.notes
-    return e.plain, e.notes
+    return e.plain, () if e.op == SET else e.notes  # the end of the chain says how
 
 
 def _picture(

@@ -138,7 +138,7 @@ class Weights(Op):
 
     def plain(self, run: Run, at: Place) -> str:
         _, q, k = at
-        if k > q:
+        if k > q and not run.value_at(self.out, at):  # a reader may have set its score
             return f"{{t{k}}} comes after {{t{q}}}, so it gets no weight."
         return f"How much of {{t{q}}}'s attention goes to {{t{k}}}: its exponential's share of the whole row."
 

@@ -204,10 +204,10 @@ def test_htmx_gets_the_zones_and_what_changes_beside_them(client: TestClient):
     answer = client.get("/explore?at=logits[3,17]", headers=ZONES)
     part = BeautifulSoup(answer.text, "html.parser")
     assert [tag.get("id") or tag.name for tag in part.find_all(True, recursive=False)] == [
-        "title", "zones", "tokens", "go", "notice",
+        "title", "zones", "tokens", "go", "set-note", "notice",
     ]  # fmt: skip
     assert part.title is not None and whole.title is not None and part.title.text == whole.title.text
-    for name in ("tokens", "go", "notice"):
+    for name in ("tokens", "go", "set-note", "notice"):
         assert one(part, f"#{name}")["data-hx-swap-oob"] == "true"
     assert normal(one(part, "#zones")) == normal(one(whole, "#zones"))
 

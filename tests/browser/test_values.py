@@ -210,3 +210,14 @@ def test_sites_unfold_on_a_phone(open_page: OpenPage, server: str, javascript: b
     expect(site).to_be_visible()
     site.click()
     expect(page.locator("#values-h")).to_have_text("Feed-forward update")
+
+
+def test_what_was_set_follows_the_number_looked_at(page: Page, server: str) -> None:
+    explore(page, server, "embed[2,0]", set="embed[2,0]=1")
+    page.locator('#values a[href*="at=embed[2,3]"]').first.click()
+    expect(page.locator("#why .addr").first).to_have_text("embed[2,3]")
+    for link in page.locator("#set-note a").all():
+        assert "at=embed[2,3]" in str(link.get_attribute("href"))
+    page.locator("#set-note a").last.click()
+    expect(page.locator("#set-note p")).to_have_count(0)
+    expect(page.locator("#why .addr").first).to_have_text("embed[2,3]")

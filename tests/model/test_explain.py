@@ -11,7 +11,7 @@ import torch
 
 from model.address import Address, parse
 from model.errors import AddressError, ReaderError
-from model.explain import FLOOR, TOLERANCE, Explanation
+from model.explain import CHOSEN, FLOOR, SET, TOLERANCE, Explanation
 from model.loading import load
 from model.run import Run
 from tests.model.models import SHAPES, error_of, random_model
@@ -236,3 +236,23 @@ def test_what_is_not_there_is_named(at: str, says: str) -> None:
 def test_a_negative_page_is_refused() -> None:
     with pytest.raises(ReaderError, match="negative"):
         run_of("toy").explain("loss", offset=-1)
+
+
+@pytest.mark.parametrize(
+    ("change", "at", "value"),
+    [
+        ("embed[1,2]=0.5", "embed[1,2]", 0.5),
+        ("blocks.0.attn.scores[0,0,2]=1", "blocks.0.attn.scores[0,0,2]", 1.0),
+        ("W_E[2,1]=3", "W_E[2,1]", 3.0),
+    ],
+)
+def test_a_number_that_was_set_is_explained_by_that_alone(change: str, at: str, value: float) -> None:
+    e = load("toy").run("the cat sat", changes=[change]).explain(at)
+    assert (e.op, e.combine, e.value, e.formula, e.n_terms) == (SET, "given", value, "", 0)
+    assert e.plain == CHOSEN and e.notes[0] == f"Set to {value:g} for this run."
+
+
+def test_a_weight_that_a_set_score_makes_is_not_said_to_be_none() -> None:
+    run = load("toy").run("the cat sat", changes=["blocks.0.attn.scores[0,0,2]=1"])
+    e = run.explain("blocks.0.attn.pattern[0,0,2]")
+    assert e.value > 0.1 and "no weight" not in e.plain and not e.fault
