@@ -111,7 +111,7 @@ def _settings(run: Run, e: Explanation) -> Iterator[str]:
 def _about_terms(e: Explanation) -> Iterator[str]:
     yield "## From its terms"
     if e.combine == "given":
-        yield "Nothing in the run makes this number: it comes from the text, from training, or by definition."
+        yield "Nothing in the run makes this number: it comes from the text, from training, by definition, or was set."
     else:
         yield "The inputs are those that the run captured. The difference is what float32 rounds away."
 
