@@ -195,14 +195,14 @@ def _norm(ln: str, x: str, part: str, block: int | None) -> Iterator[Node]:
 
 def _attention(a: str, x: str, out: str, n: int) -> Iterator[Node]:
     asks = {
-        "q": ("Query", "what {token_t} looks for"),
-        "k": ("Key", "what {token_t} can be matched on"),
-        "v": ("Value", "what {token_t} hands over"),
+        "q": ("Query", "queries", "what {token_t} looks for"),
+        "k": ("Key", "keys", "what {token_t} can be matched on"),
+        "v": ("Value", "values", "what {token_t} hands over"),
     }
-    for letter, (title, what) in asks.items():
+    for letter, (title, several, what) in asks.items():
         big = letter.upper()
         weight, bias = f"W_{big}", f"b_{big}"
-        yield _param(f"{a}.{weight}", "hic", weight, f"{title} weights", "attn", f"Makes {title.lower()}s.", n)
+        yield _param(f"{a}.{weight}", "hic", weight, f"{title} weights", "attn", f"Makes {several}.", n)
         yield _param(f"{a}.{bias}", "hc", bias, f"{title} bias", "attn", f"Added to every {title.lower()}.", n)
         op = SumProduct(
             "linear", f"{a}.{letter}", "thc", (Operand(x, "ti", "y"), Operand(f"{a}.{weight}", "hic", weight)),

@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 from markupsafe import escape
 
 from app.present import charts, numbers
+from app.present.charts import Ints
 from app.present.why_links import Links
-from app.present.why_names import OF_TEXT, READERS
+from app.present.why_names import AXES, OF_TEXT, READERS
 from app.present.why_numbers import exact, short
 from app.present.why_pictures import Part, Parts
 from app.present.why_terms import column_text
+from model.ops.base import refs_in
 
 if TYPE_CHECKING:
     from model import Run
@@ -74,24 +77,39 @@ def _through(run: Run, e: Explanation, node: Node, at: Place) -> str:
         return f"{numbers.count(len(found))} sites read it; most comes through {most.words}."
     if not found:
         return ""
-    return f"{_alone(found[0], e)}{_strongest(e)}"
+    return f"It works through {found[0].words}{_places(run, e, node, at, found[0])}."
 
 
-def _alone(reader: Reader, e: Explanation) -> str:
-    n = reader.stop - reader.start
-    places = f" at {numbers.count(n)} places" if n > 1 else ""
-    return f"It works through {reader.words}{places}"
+def _places(run: Run, e: Explanation, node: Node, at: Place, reader: Reader) -> str:
+    """At how many of its places a reader reads the number, and which of them counts most; "" where it is one."""
+    read = _read_at(run, node, at, reader)
+    places, which = np.unique(read, axis=0, return_inverse=True)
+    if len(places) < 2:
+        return ""
+    # Several terms may come through one place: together they are what it counts for.
+    sums = np.bincount(which.ravel(), weights=e.products[reader.start : reader.stop])
+    most = int(np.argmax(np.abs(sums)))
+    axes = run.model.graph[reader.site].axes
+    varies = (places != places[0]).any(axis=0)
+    named = [_place(axis, int(n)) for axis, n, runs in zip(axes, places[most], varies, strict=True) if runs]
+    return f" at {numbers.count(len(places))} places, most at {', '.join(named)}"
 
 
-def _strongest(e: Explanation) -> str:
-    """Which token or place counts most, where the terms run over one."""
-    term = max(e.terms, key=lambda term: abs(term.product), default=None)
-    if e.n_terms < 2 or term is None or not term.place or e.order != "size" or e.offset:
-        return "."
-    axis, n = term.place[0]
+def _read_at(run: Run, node: Node, at: Place, reader: Reader) -> Ints:
+    """For every term the place of the reader whose slope it passes on, one row a term."""
+    rows = []
+    for group in run.model.graph[reader.site].op.backward(run, node.name, at):
+        refs = [ref for column in group.factors for ref in refs_in(column)]
+        index = next(ref.index for ref in refs if ref.site == reader.site and ref.quantity == "grad")
+        columns = [np.broadcast_to(np.asarray(i, dtype=np.int64), (group.n,)) for i in index]
+        rows.append(np.stack(columns, axis=1) if columns else np.zeros((group.n, 0), dtype=np.int64))
+    return np.concatenate(rows)
+
+
+def _place(axis: str, n: int) -> str:
     if axis in OF_TEXT:
-        return f", most at {{t{n}}} (position {n})."
-    return f", most at {{v{n}}}." if axis == "d_vocab" else f", most at {axis.removeprefix('d_')} {n}."
+        return f"{{t{n}}} (position {n})"
+    return f"{{v{n}}}" if axis == "d_vocab" else f"{AXES[axis]} {n}"
 
 
 def _p_minus_y(run: Run, at: Place) -> str:

@@ -386,7 +386,7 @@ class SoftmaxTable:
             Head(after),
         )
         rows = self._rows()
-        others = self.e.n_terms - 1 - len({term.index for term in self.e.terms if term.index > 0})
+        others = self.e.n_terms - 1 - len(self.places)
         if others:
             rows.append(self._others(others))
         all_of_them = f"all {numbers.count(self.e.n_terms - 1)}"
@@ -424,7 +424,7 @@ class SoftmaxTable:
         return self.links.to(address, shown, title=address)
 
     def _others(self, others: int) -> Row:
-        rest = self.total - sum(float(self.e.products[term.index]) for term in self.e.terms if term.index > 0)
+        rest = self.total - float(self.exps.sum())  # the number itself stands on top, so it is none of the others
         return self._summary(f"the other {numbers.count(others)}", max(rest, 0.0), "rest")
 
     def _summary(self, name: str, exp: float, css: str) -> Row:
