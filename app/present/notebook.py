@@ -137,7 +137,8 @@ def _from_scratch(run: Run, e: Explanation) -> Iterator[str]:
     steps += "" if run.model.config.adds else ", adds=False"
     yield f"run = PlainRun(CHECKPOINT, TOKENS, TARGET, IS_SEQUENCE, CHANGES{steps})"
     parsed = parse(e.address)
-    yield f"from_scratch = float({expression(run, parsed.tree if isinstance(parsed, Calc) else parsed)})"
+    yield 'with np.errstate(all="ignore"):  # 1 / 0 is inf and 0 / 0 is nan, as in the run'
+    yield f"    from_scratch = float({expression(run, parsed.tree if isinstance(parsed, Calc) else parsed)})"
     yield 'print(f"from scratch {from_scratch:.9g}, captured {CAPTURED:.9g}, difference {from_scratch - CAPTURED:.2g}")'
 
 

@@ -27,6 +27,7 @@ FUNCTIONS = {
     "acos": "np.arccos(np.clip({}, -1, 1))",
     "positive": "np.float64({} > 0)",
 }
+NAMED = {"@": "np.dot", "/": "np.divide"}  # Python's own / of two written numbers raises where the site shows ∞
 
 
 def expression(run: Run, node: Node) -> str:
@@ -42,7 +43,8 @@ def expression(run: Run, node: Node) -> str:
     if isinstance(node, Partial):
         return _first_terms(run, node)
     left, right = expression(run, node.left), expression(run, node.right)
-    return f"np.dot({left}, {right})" if node.op == "@" else f"({left} {node.op} {right})"
+    named = NAMED.get(node.op)
+    return f"{named}({left}, {right})" if named else f"({left} {node.op} {right})"
 
 
 def number(run: Run, address: Address) -> str:

@@ -108,6 +108,21 @@ def test_expressions_and_masks(at: str, directories: dict[str, Path], monkeypatc
     check(loaded(directories["small"]), at, directories["small"], monkeypatch)
 
 
+@pytest.mark.parametrize(
+    "at",
+    [
+        "calc(1/0)", "calc(-1/0)", "calc(0/0)", "calc(1/0-1/0)", "calc(log(0))", "calc(sqrt(-1))", "calc(exp(1000))",
+        "calc(1e300*1e300*0)", "calc(logits[3,17]/0)", "calc(1/(loss-loss))", "calc(positive(0/0))", "calc(acos(0/0))",
+        "calc(max(logits[3,:]/0))", "calc(2/(1/0))",
+    ],
+)  # fmt: skip
+def test_infinite_and_undefined_numbers(at: str, directories: dict[str, Path], monkeypatch: pytest.MonkeyPatch):
+    run = loaded(directories["small"])
+    total, from_scratch = made(run, at, directories["small"], monkeypatch)
+    value = float(run.values(at))
+    np.testing.assert_equal([total, from_scratch], [value, value])
+
+
 STEPS = [
     ("sgd", "blocks.0.attn.W_Q[0,5,3].step"), ("sgd", "W_E[17,3].step(3)"), ("sgd", "loss.step(2)"),
     ("sgd", "blocks.1.mlp.pre[2,3].grad(1)"), ("sgd", "blocks.0.mlp.W_in[5,7].grad(2)"),
