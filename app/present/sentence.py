@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 from markupsafe import Markup
 
 from app.present import cost, numbers
@@ -48,7 +49,10 @@ class Guess:
 
 @dataclass(frozen=True)
 class Sentence:
-    """All that the section shows. `rest` is the probability of all tokens that are not listed, as a link."""
+    """All that the section shows. `rest` is the probability of all tokens that are not listed, as a link.
+
+    `n_set` is how many numbers the reader set.
+    """
 
     tokens: tuple[Token, ...]
     last: Token
@@ -63,6 +67,7 @@ class Sentence:
     sequence_url: str
     cost: str
     can_learn: bool
+    n_set: int
 
 
 def sentence_view(run: Run, state: State) -> Sentence:
@@ -87,7 +92,17 @@ def sentence_view(run: Run, state: State) -> Sentence:
         sequence_url=state.aim("sequence").url(),
         cost=cost.of_text(run),
         can_learn=not run.is_long,
+        n_set=numbers_set(run),
     )
+
+
+def numbers_set(run: Run) -> int:
+    """How many numbers the changes set: all of a range, and each once, however many changes meet in it."""
+    masks: dict[str, np.ndarray[tuple[int, ...], np.dtype[np.bool_]]] = {}
+    for patch in run.patches:
+        mask = masks.setdefault(patch.at.site, np.zeros(run.shape(patch.at.site), dtype=bool))
+        mask[patch.at.index] = True
+    return sum(int(np.count_nonzero(mask)) for mask in masks.values())
 
 
 def listed(run: Run) -> list[tuple[int, float]]:

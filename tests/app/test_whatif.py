@@ -47,11 +47,30 @@ def test_the_explorer_and_the_api_show_the_changed_run_and_say_so(client: TestCl
     answer = client.get(state.url())
     assert answer.status_code == 200
     note = BeautifulSoup(answer.text, "lxml").select_one(".set-note")
-    assert "2 numbers were set by you" in note.text
+    head = load("embedded").run(TEXT).shape("blocks.1.attn.z")
+    assert f"{head[0] * head[2] + 1} numbers were set by you" in note.text, "those of the head, and one"
     assert "set=" not in note.select("a")[1]["href"]
     assert client.get(state.api("explain")).json()["value"] == 0.0
     losses = {client.get(s.api("run")).json()["loss"] for s in (state, state.change(), state.change(HEAD))}
     assert len(losses) == 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (("embed[2,0]=1",), "1 number was set by you"),
+        (("embed[2,0]=1", "embed[2,0]+=1"), "1 number was set by you"),
+        (("embed[2,0:3]=1",), "3 numbers were set by you"),
+        (("embed[2,0:3]=1", "embed[2:4,1]=0"), "4 numbers were set by you"),
+        (("W_E[:,3]=0",), "numbers were set by you"),
+    ],
+)
+def test_numbers_set_are_counted(client: TestClient, changes: tuple[str, ...], said: str):
+    page = BeautifulSoup(client.get(State(text=TEXT, changes=changes).url()).text, "lxml")
+    note = page.select_one("p.set-note").text
+    said = said if said[0].isdigit() else f"{load('embedded').config.d_vocab:,} {said}"
+    assert note.startswith(said)
+    assert ("Take it away" in note) == (said == "1 number was set by you" and len(changes) == 1)
 
 
 def test_the_additions_left_out_are_a_change_with_slopes(client: TestClient):

@@ -92,8 +92,8 @@ def test_what_if_from_the_choices_to_the_changed_run(page: Page, plain_page: Pag
     page.get_by_role("button", name="Switch off").first.click()
     expect(page.locator(".verdict")).to_contain_text("The loss")
     page.get_by_role("link", name="Explore the changed run").click()
-    expect(page.locator(".set-note")).to_contain_text("1 number was set by you")
-    page.locator(".set-note").get_by_role("link", name="Take it away").click()
+    expect(page.locator(".set-note")).to_contain_text("numbers were set by you")
+    page.locator(".set-note").get_by_role("link", name="Take them away").click()
     expect(page.locator(".set-note")).to_have_count(0)
 
 
