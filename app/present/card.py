@@ -134,9 +134,9 @@ def _lines(run: Run, e: Explanation) -> tuple[str, ...]:
     node = run.model.graph[parsed.site]
     name = why_names.quantity(node.title if not parsed.quantity else node.title.lower(), parsed)
     places = [f"block {node.block}"] if node.block is not None else []
-    for axis, i in zip(node.axes, parsed.index, strict=False):
+    for axis, called, i in zip(node.axes, why_names.axis_words(node.axes), parsed.index, strict=False):
         if isinstance(i, int):
-            places.append(f"{why_names.AXES[axis]} {_place(run, axis, i)}")
+            places.append(f"{called} {_place(run, axis, i)}")
     return tuple(filter(None, (name[:1].upper() + name[1:], ", ".join(places))))
 
 

@@ -52,6 +52,7 @@ AXES = {
     "d_vocab": "token",
     "n_ctx": "position",
 }
+WHOSE = {"d_head": "head entry", "d_model": "stream entry"}  # where entries of both stand side by side
 # Who hands a slope back, in words, by the last piece of its name.
 READERS = {
     "mean": "the mean of its LayerNorm",
@@ -150,16 +151,22 @@ def place(run: Run, axis: str, n: int) -> Markup:
     return Markup(str(n))
 
 
+def axis_words(axes: tuple[str, ...]) -> tuple[str, ...]:
+    """What the axes of one site are called side by side: two kinds of entries say whose they are."""
+    words = AXES | WHOSE if WHOSE.keys() <= set(axes) else AXES
+    return tuple(words[axis] for axis in axes)
+
+
 def whereabouts(run: Run, address: Address) -> list[tuple[str, Markup]]:
     """The indices of an address, each with its axis' name: head 1, query ␣to 14, key ␣Mary 2."""
     node = run.model.graph[address.site]
     found = [("block", Markup(str(node.block)))] if node.block is not None else []
-    for axis, i in zip(node.axes, address.index, strict=False):
+    for axis, called, i in zip(node.axes, axis_words(node.axes), address.index, strict=False):
         if isinstance(i, int):
-            found.append((AXES[axis], place(run, axis, i)))
+            found.append((called, place(run, axis, i)))
         else:
             stop = i.stop if i.stop is not None else run.size(axis)
             every = i.start is None and i.stop is None
             shown = f"all {count(stop)}" if every else f"{i.start or 0} to {stop - 1}"
-            found.append((AXES[axis], escape(shown)))
+            found.append((called, escape(shown)))
     return found

@@ -238,6 +238,11 @@ def test_a_card_shows_the_numbers_of_the_run() -> None:
     assert sum(bar.value for bar in softmax.bars) == pytest.approx(1)
 
 
+def test_a_card_says_whose_entries_a_weight_s_are() -> None:
+    card = explanation_card(load("embedded").run("Mary and John"), "blocks.1.attn.W_Q[1,38,24]")
+    assert card.lines[1] == "block 1, head 1, stream entry 38, head entry 24"
+
+
 def test_signs_have_colours_and_the_same_card_the_same_bytes() -> None:
     model = load("embedded")
     run = model.run("When Mary and John went to the store, John gave a drink to")

@@ -525,6 +525,21 @@ def test_tokens_are_escaped():
         assert not [b for b in soup.find_all("b") if "&" in b.get_text()], html[:200]
 
 
+@pytest.mark.parametrize(
+    ("at", "words"),
+    [
+        ("blocks.1.attn.W_Q[1,38,24]", "block 1 head 1 stream entry 38 head entry 24"),
+        ("blocks.1.attn.W_O[1,24,:]", "block 1 head 1 head entry 24 stream entry all 128"),
+        ("blocks.1.attn.q[2,1,24]", "block 1 position Mary 2 head 1 entry 24"),
+        ("blocks.1.mlp.W_in[38,5]", "block 1 entry 38 neuron 5"),
+    ],
+)
+def test_two_kinds_of_entries_say_whose_they_are(at: str, words: str):
+    run = load("embedded").run(STORE)
+    _, _, soup = panel(run, state_of(run, at))
+    assert " ".join(soup.select_one(".where").get_text(" ").split()).endswith(words)
+
+
 def test_names():
     run = run_of("embedded")
     assert why_names.word(run, "blocks.0.ln1.out[1,2]") == "ln1.out"
