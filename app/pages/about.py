@@ -15,7 +15,9 @@ from app.models import Entry
 from app.params import Held
 from app.services import Services
 from app.urls import State
+from model.embedded.lookups import HEAD
 from model.heads import KINDS, HeadScores
+from model.loading import EMBEDDED
 
 router = APIRouter(include_in_schema=False)
 
@@ -94,6 +96,7 @@ def render_heads(held: Services, entry: Entry, is_part: bool) -> str:
         rows=[(scores, head_url(state, scores)) for scores in held.models.heads(entry.name)],
         columns=COLUMNS,
         kinds=KINDS,
+        taught=(entry.config.n_layer - 1, HEAD) if entry.directory == EMBEDDED else None,
     )
 
 

@@ -16,6 +16,7 @@ from app.present import numbers
 from app.present.why_numbers import exact
 from app.settings import Settings
 from model import Run, load
+from model.embedded.lookups import HEAD
 from tests.app.conftest import TEXT, save_checkpoint
 
 TOY = "the cat sat on the"
@@ -116,6 +117,8 @@ def test_heads_are_a_page_and_a_part_of_one(client: TestClient):
     assert client.get(str(rows[-1].select("a")[0]["href"])).status_code == 200
     part = client.get("/about/heads?model=embedded", headers={"HX-Request": "true"}).text
     assert part.lstrip().startswith('<div id="heads">') and "<html" not in part
+    taught = f"Training asked block {config.n_layer - 1}, head {HEAD} to look at the receiver"
+    assert taught in part and "Training asked" not in client.get("/about/heads?model=toy").text
 
 
 # -- the explorer
