@@ -251,6 +251,7 @@ def total_of(rule: Rule, products: Floats, given: float) -> float:
             return float("nan")
 
 
+@np.errstate(all="ignore")  # what is not finite is said in the notes
 def _build(
     run: Run,
     address: str,
