@@ -14,7 +14,7 @@ from model.sample import Settings, check_whole
 
 OPENING = "Once upon a time, there was a little"  # a text that wants to go on, where none is given
 LONGEST_STOP = 40
-NO_START = "Write bos=0 to leave the start token out, bos=1 to keep it."
+BOS = "Write bos=0 to leave the start token out, bos=1 to keep it."
 
 Picks = tuple[tuple[int, int], ...]
 
@@ -145,7 +145,7 @@ def state_of(models: ModelStore, query: Mapping[str, str]) -> State:
     """Raises UnknownModel, SettingError."""
     entry = models.entry(query.get("model", ""))
     text = query["text"].replace("\r\n", "\n") if "text" in query else opening(entry)
-    return State(query.get("model", ""), text, "", flag(query, "bos", NO_START))
+    return State(query.get("model", ""), text, "", flag(query, "bos", BOS))
 
 
 def flag(query: Mapping[str, str], name: str, hint: str) -> bool:

@@ -15,6 +15,7 @@ from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
+from app.ask import BOS
 from app.limits import TooMany
 from app.params import RunQuery
 from app.present.look import Look, look_of
@@ -46,7 +47,7 @@ FORMS = {"/explore": "parts/_ask.html", "/whatif": "parts/_ask.html", "/learn": 
 # A correct value of each parameter that can be malformed.
 EXAMPLES = {
     "body": 'Send JSON with Content-Type: application/json, as in {"text": "The cat sat on the", "steps": 3}.',
-    "bos": "Write bos=0 to leave the start token out, bos=1 to keep it.",
+    "bos": BOS,
     "row": "A row counts from 0, as in row=16.",
     "col": "A column counts from 0, as in col=16.",
     "offset": "An offset counts from 0, as in offset=20.",

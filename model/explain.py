@@ -141,12 +141,11 @@ def explain(run: Run, at: str, *, offset: int = 0, limit: int = 20, order: Order
         about = {"site": node.name, "op": "gradient", "formula": gradient_formula(run, node, place), "plain": SLOPE}
         readers = passed_back_to(run, node, place)
     else:
-        rule = changed(run, node.name, place, node.op.forward(run, place))
+        rule, chosen = changed(run, node.name, place, node.op.forward(run, place))
         about = {"site": node.name, "op": node.op.name}
         about |= {"formula": node.op.formula(run, place), "plain": node.op.plain(run, place)}
-        covering = [patch for patch in run.patches if patch.at.site == node.name and patch.covers(place)]
-        if covering and rule.combine == "given":
-            about |= {"op": SET, "formula": "", "plain": MOVED if covering[-1].add else CHOSEN}
+        if chosen:
+            about |= {"op": SET, "formula": "", "plain": chosen}
         readers = used_by(run, address)
     value = float(run.values(address))
     return _build(run, str(address), value, rule, about, readers, offset, limit, order)
@@ -193,8 +192,13 @@ def _of_weight(run: Run, address: Address, node: Node, offset: int, limit: int, 
     return _build(run, str(address), value, rule, about | {"site": node.name}, readers, offset, limit, order)
 
 
-def changed(run: Run, site: str, place: tuple[int, ...], rule: Rule) -> Rule:
-    """The rule of a number that the reader may have set or moved: see `model.patch`."""
+def changed(run: Run, site: str, place: tuple[int, ...], rule: Rule) -> tuple[Rule, str]:
+    """The rule of a number that the reader may have set or moved: see `model.patch`.
+
+    With it, in words, what stands in place of its own rule; "" where that still makes the number.
+    """
+    chosen = ""
+    moves: tuple[str, ...] = ()
     for patch in run.patches:
         if patch.at.site == site and patch.covers(place):
             moved = f"Moved by {patch.value:g} for this run." if patch.add else f"Set to {patch.value:g} for this run."
@@ -202,8 +206,9 @@ def changed(run: Run, site: str, place: tuple[int, ...], rule: Rule) -> Rule:
                 rule = replace(rule, groups=(*rule.groups, Group((Constant("h", patch.value),), label="your change")))
                 rule = replace(rule, notes=(*rule.notes, moved))
             else:
-                rule = Rule("given", notes=(moved,))
-    return rule
+                moves = (*moves, moved) if patch.add else (moved,)  # what is set does not depend on what was before
+                rule, chosen = Rule("given", notes=moves), chosen or MOVED if patch.add else CHOSEN
+    return rule, chosen
 
 
 def used_by(run: Run, address: Address) -> tuple[str, ...]:

@@ -40,7 +40,7 @@ async def card(
     title, about = titles().get(of, ("", ""))
     if of and not title:
         raise UnknownCard(
-            f"No lesson and no part is called “{of}”.", "Write of=lesson/math or of=embed/softmax, or leave it out."
+            f"No lesson and no part is called “{of}”.", "Write of=lesson/math or of=embed/guess, or leave it out."
         )
     asked = state if not of else state.select("")
 

@@ -44,7 +44,7 @@ class Linked:
 
 def end(node: Node, address: Address, e: Explanation) -> End:
     if e.op == SET:
-        return End("From you: the chain ends here", e.notes[0])
+        return End("From you: the chain ends here", " ".join(e.notes))
     if address.kind == "grad":
         return End(
             "The slope of the loss along itself: the chain ends here", "Every other slope is counted from this one."

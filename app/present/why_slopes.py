@@ -83,15 +83,18 @@ def _through(run: Run, e: Explanation, node: Node, at: Place) -> str:
 def _places(run: Run, e: Explanation, node: Node, at: Place, reader: Reader) -> str:
     """At how many of its places a reader reads the number, and which of them counts most; "" where it is one."""
     read = _read_at(run, node, at, reader)
-    places, which = np.unique(read, axis=0, return_inverse=True)
+    shape = run.shape(reader.site)
+    flat = np.ravel_multi_index(tuple(read.T), shape) if shape else np.zeros(len(read), dtype=np.int64)
+    places, which = np.unique(flat, return_inverse=True)  # of single numbers: rows take ten times as long
     if len(places) < 2:
         return ""
     # Several terms may come through one place: together they are what it counts for.
-    sums = np.bincount(which.ravel(), weights=e.products[reader.start : reader.stop])
+    sums = np.bincount(which, weights=e.products[reader.start : reader.stop])
     most = int(np.argmax(np.abs(sums)))
     axes = run.model.graph[reader.site].axes
-    varies = (places != places[0]).any(axis=0)
-    named = [_place(axis, int(n)) for axis, n, runs in zip(axes, places[most], varies, strict=True) if runs]
+    varies = (read != read[0]).any(axis=0)
+    strongest = np.unravel_index(places[most], shape)
+    named = [_place(axis, int(n)) for axis, n, runs in zip(axes, strongest, varies, strict=True) if runs]
     return f" at {numbers.count(len(places))} places, most at {', '.join(named)}"
 
 

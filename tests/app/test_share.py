@@ -277,7 +277,12 @@ def test_no_picture_of_nothing(client: TestClient, query: dict[str, str], status
 
 def test_an_unknown_card_names_its_part(client: TestClient) -> None:
     answer = client.get("/card.png", params={"of": "embed/nothing"})
-    assert answer.status_code == 404 and "embed/nothing" in answer.text and "of=lesson/math" in answer.text
+    assert (
+        answer.status_code == 404
+        and "embed/nothing" in answer.text
+        and "of=lesson/math or of=embed/guess" in answer.text
+    )
+    assert client.get("/card.png", params={"of": "embed/guess", "width": "300"}).status_code == 200
 
 
 def test_every_lesson_has_a_picture(client: TestClient) -> None:

@@ -256,3 +256,8 @@ def test_a_weight_that_a_set_score_makes_is_not_said_to_be_none() -> None:
     run = load("toy").run("the cat sat", changes=["blocks.0.attn.scores[0,0,2]=1"])
     e = run.explain("blocks.0.attn.pattern[0,0,2]")
     assert e.value > 0.1 and "no weight" not in e.plain and not e.fault
+
+
+def test_a_number_set_and_then_moved_says_both() -> None:
+    e = load("toy").run("the cat sat", changes=["embed[1,2]=0.5", "embed[1,2]+=0.25"]).explain("embed[1,2]")
+    assert (e.value, e.plain, e.notes) == (0.75, CHOSEN, ("Set to 0.5 for this run.", "Moved by 0.25 for this run."))
