@@ -8,7 +8,7 @@ import sys
 
 from pydantic import ValidationError
 
-from app import logs
+from app.server import logs
 from app.settings import Settings
 
 
@@ -30,7 +30,7 @@ def main() -> int:
         return 1
 
     from app.main import create_app  # torch takes its time: a taken port is told before
-    from app.serving import serve, serve_in_many
+    from app.server.serving import serve, serve_in_many
     from model.errors import ReaderError
 
     logs.configure(settings)

@@ -14,40 +14,47 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.types import Receive, Scope, Send
 from uvicorn.config import STARTUP_FAILURE
 
-from app import api, api_generate, api_jobs, health, logs, proxy
-from app.errors import add_handlers, answer_to
-from app.generations import Generations
-from app.jobs import JobStore
-from app.limits import Limits, Rates
-from app.loading import StillLoading, model_ready, still_loading
-from app.long_text import in_full
-from app.metrics import add_metrics
-from app.models import ModelStore
-from app.pages import (
-    about,
-    card,
-    embed,
-    embed_files,
-    explore,
-    export,
-    generate,
-    home,
-    learn,
-    lessons,
-    oembed,
-    share,
-    whatif,
+from app.features.about import routes as about
+from app.features.api import generate as api_generate
+from app.features.api import jobs as api_jobs
+from app.features.api import routes as api
+from app.features.embed import files as embed_files
+from app.features.embed import routes as embed
+from app.features.explore import routes as explore
+from app.features.export import routes as export
+from app.features.generate import routes as generate
+from app.features.health import routes as health
+from app.features.health.metrics import add_metrics
+from app.features.home import routes as home
+from app.features.learn import routes as learn
+from app.features.lessons import routes as lessons
+from app.features.models import routes as model_pages
+from app.features.share import card_routes as card
+from app.features.share import oembed
+from app.features.share import routes as share
+from app.features.whatif import routes as whatif
+from app.panels.errors import add_handlers, answer_to
+from app.panels.loading import StillLoading, model_ready, still_loading
+from app.render.templating import (
+    HTMX,
+    STATIC,
+    Templates,
+    VersionedFiles,
 )
-from app.pages import models as model_pages
-from app.params import texts_fit
-from app.process import tune
-from app.runs import RunStore
-from app.security import SecurityHeaders
+from app.request.long_text import in_full
+from app.request.query import texts_fit
+from app.request.state import ROOT
+from app.server import logs, proxy
+from app.server.limits import Limits, Rates
+from app.server.process import tune
+from app.server.security import SecurityHeaders
+from app.server.transfer import Transfer
 from app.services import Services
 from app.settings import Settings
-from app.templating import HTMX, STATIC, Templates, VersionedFiles
-from app.transfer import Transfer
-from app.urls import ROOT
+from app.stores.generations import Generations
+from app.stores.jobs import JobStore
+from app.stores.models import ModelStore
+from app.stores.runs import RunStore
 from model.errors import ReaderError
 
 log = logging.getLogger(__name__)

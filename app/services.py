@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from app.cards import CardStore
-from app.generations import Generations
-from app.jobs import JobStore
-from app.models import ModelStore
-from app.runs import RunStore
+from app.render.templating import Templates
 from app.settings import Settings
-from app.templating import Templates
+from app.stores.cards import CardStore
+from app.stores.generations import Generations
+from app.stores.jobs import JobStore
+from app.stores.models import ModelStore
+from app.stores.runs import RunStore
 
 
 @dataclass(frozen=True)

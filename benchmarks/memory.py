@@ -41,8 +41,8 @@ def tables() -> Iterator[Table]:
 
 def measure(what: str) -> dict[str, int]:
     """Bytes, in this process."""
-    from app.learned import learn
-    from app.process import tune
+    from app.server.process import tune
+    from app.stores.learned import learn
     from benchmarks import nets
     from benchmarks.growth import with_random_weights
     from model.language_model import LanguageModel

@@ -13,8 +13,8 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from app.cluster.replica import Began
 from app.cluster.routing import Asked, route
-from app.models import ModelStore
 from app.settings import Settings
+from app.stores.models import ModelStore
 
 TOO_LARGE = 413
 

@@ -10,9 +10,9 @@ from urllib.parse import parse_qsl
 
 from pydantic import ValidationError
 
-from app.jobs import job_id
-from app.models import ModelStore
-from app.params import RunQuery, run_of
+from app.request.query import RunQuery, run_of
+from app.stores.jobs import job_id
+from app.stores.models import ModelStore
 from model.errors import ReaderError
 
 JOBS = ("/learn", "/api/v1/jobs")  # paths, with all below them, that the learning replicas answer

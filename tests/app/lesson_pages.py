@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 from bs4 import BeautifulSoup, Tag
 from starlette.testclient import TestClient
 
-from app.present.tokens import token_html
+from app.render.tokens import token_html
 from model import Run
 from tests.app.conftest import TEXT
 

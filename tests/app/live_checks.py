@@ -8,7 +8,7 @@ from html import unescape
 from bs4 import BeautifulSoup, Tag
 from starlette.testclient import TestClient
 
-from app.live.table import PARTS
+from app.parts.table import PARTS
 from tests.app.shown_numbers import Reader
 
 HTMX = {"HX-Request": "true", "HX-Target": "live"}

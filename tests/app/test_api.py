@@ -12,7 +12,7 @@ import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from app import schemas
+from app.features.api import schemas
 from app.main import create_app
 from app.settings import Settings
 from model import Run, load

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from app.present import charts
-from app.present.charts import BARS, POINTS, Listed
+from app.render import charts
+from app.render.charts import BARS, POINTS, Listed
 
 NUMBERS = st.floats(-1e6, 1e6, allow_nan=False).filter(lambda x: x == 0 or abs(x) > 1e-9)
 

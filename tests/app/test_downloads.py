@@ -11,10 +11,10 @@ import pytest
 from bs4 import BeautifulSoup
 from starlette.testclient import TestClient
 
-from app.admin import is_loopback
 from app.main import create_app
-from app.models import ModelStore
+from app.server.admin import is_loopback
 from app.settings import Settings
+from app.stores.models import ModelStore
 from model import hub
 from model.checkpoints import WEIGHTS
 from tests.app.conftest import local, save_checkpoint, until

@@ -8,7 +8,7 @@ import pytest
 from bs4 import BeautifulSoup, Tag
 from starlette.testclient import TestClient
 
-from app.live.table import PARTS
+from app.parts.table import PARTS
 from model.address import parse
 
 LOOK = {"theme": "dark", "accent": "teal", "hide": "trail,notes"}

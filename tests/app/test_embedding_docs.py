@@ -12,9 +12,9 @@ import pytest
 from bs4 import BeautifulSoup
 from starlette.testclient import TestClient
 
-from app.live.table import PARTS
-from app.present import look
-from app.present.look import ACCENTS
+from app.parts.table import PARTS
+from app.request import look
+from app.request.look import ACCENTS
 from tests.conftest import ROOT
 from tests.embedding_docs import snippets
 

@@ -18,15 +18,15 @@ from bs4 import BeautifulSoup, Tag
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from app.live.table import PARTS
+from app.features.export import view as export
+from app.features.export.html import links_in, stand_alone
+from app.features.export.routes import NotReady, finished
+from app.features.export.view import DEEPEST
 from app.main import create_app
-from app.pages.export import NotReady, finished
-from app.present import export
-from app.present.export import DEEPEST
-from app.present.export_html import links_in, stand_alone
+from app.parts.table import PARTS
+from app.request.state import State
 from app.services import Services
 from app.settings import Settings
-from app.urls import State
 from model import Run
 from tests.app.shown_numbers import read
 

@@ -10,7 +10,8 @@ import pytest
 from bs4 import BeautifulSoup
 from lxml import etree
 
-from app.present import formulas, why_steps
+from app.panels.why import steps as why_steps
+from app.render import formulas
 from model import Explanation, load
 from model.address import Address, parse
 from model.ops.update import Rate

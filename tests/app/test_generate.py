@@ -13,17 +13,22 @@ import pytest
 from bs4 import BeautifulSoup, Tag
 from starlette.testclient import TestClient
 
-from app.ask import Ask, asked, picks_of
-from app.generations import MOST_TOKENS, Generations
+from app.features.generate.choice import (
+    ROWS,
+    brief_percent,
+    choice_view,
+    percent,
+)
+from app.features.generate.view import cache_view
 from app.main import create_app
-from app.models import ModelStore
-from app.present import numbers
-from app.present.choice import ROWS, brief_percent, choice_view, percent
-from app.present.generation import cache_view
-from app.runs import Busy
+from app.render import numbers
+from app.render.templating import Templates
+from app.request.generation import Ask, asked, picks_of
+from app.request.state import Cells, State
 from app.settings import Settings
-from app.templating import Templates
-from app.urls import Cells, State
+from app.stores.generations import MOST_TOKENS, Generations
+from app.stores.models import ModelStore
+from app.stores.runs import Busy
 from model import LanguageModel, load
 from model.errors import SettingError
 from model.generate import Step
@@ -164,13 +169,11 @@ def test_the_parts_stand_alone(model: LanguageModel):
     """In a lesson there is no page around them: no step to go to, no token to take."""
     cells, templates = Cells(State(text=TEXT)), Templates()
     choice = choice_view(model, model.run(TEXT).next(**SAMPLED), cells)
-    part = BeautifulSoup(templates.render("parts/_choice.html", choice=choice), "lxml")
+    part = BeautifulSoup(templates.render("generate/_choice.html", choice=choice), "lxml")
     assert len(part.select(".ranking tbody tr:has(.rank)")) == ROWS and not part.select("form, button")
     assert all(str(link["href"]).startswith("/explore?") for link in part.select("a"))
     cache = cache_view(model, list(model.generate(TEXT, 3, compare=True, **SAMPLED)), cells)
-    assert (
-        len(BeautifulSoup(templates.render("parts/_generate_cache.html", cache=cache), "lxml").select("tbody tr")) == 4
-    )
+    assert len(BeautifulSoup(templates.render("generate/_cache.html", cache=cache), "lxml").select("tbody tr")) == 4
 
 
 # -- settings at their ends

@@ -17,8 +17,8 @@ from fastapi import FastAPI
 from safetensors.torch import load_file
 from starlette.testclient import TestClient
 
-from app.live.math_aim import Pair, without_root
 from app.main import create_app
+from app.parts.math_aim import Pair, without_root
 from app.settings import Settings
 from model import LanguageModel, Run
 from model.address import Address

@@ -13,8 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
 from app.main import create_app
-from app.runs import Key
 from app.settings import Settings
+from app.stores.runs import Key
 
 TOKEN = "correct horse"
 

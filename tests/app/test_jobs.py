@@ -11,14 +11,14 @@ import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from app import jobs as jobs_module
-from app.jobs import Job, JobStore
-from app.learned import Learned, learn, work
 from app.main import create_app
-from app.models import ModelStore
-from app.runs import Busy, RunStore
+from app.request.state import State
 from app.settings import Settings
-from app.urls import State
+from app.stores import jobs as jobs_module
+from app.stores.jobs import Job, JobStore
+from app.stores.learned import Learned, learn, work
+from app.stores.models import ModelStore
+from app.stores.runs import Busy, RunStore
 from model import Run
 from model.errors import TextError
 
@@ -226,7 +226,7 @@ def test_a_full_queue_answers_503_and_delete_makes_room(toy_app: FastAPI, gate: 
 
 
 def test_steps_of_a_large_model_are_left_to_a_job(toy_app: FastAPI, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("app.size.LARGE", 10)
+    monkeypatch.setattr("app.server.size.LARGE", 10)
     client, asked = TestClient(toy_app), {"text": "the cat sat", "eta": 0.05, "steps": 2}
     for route in ("values", "explain"):
         answer = client.get(f"/api/v1/{route}", params=asked | {"at": "loss.step(2)"})

@@ -11,14 +11,14 @@ from bs4 import BeautifulSoup
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from app.learned import learn
+from app.features.learn.weights import steepest, weights_view
 from app.main import create_app
-from app.present.learn_charts import LogAxis
-from app.present.learn_weights import steepest, weights_view
-from app.present.learning import learn_view
-from app.present.slopes import SlopeTints, slope_sizes
+from app.panels.learning.view import learn_view
+from app.panels.slopes import SlopeTints, slope_sizes
+from app.render.curves import LogAxis
+from app.request.state import State
 from app.settings import Settings
-from app.urls import State
+from app.stores.learned import learn
 from model import LanguageModel, Run, load
 from model.ops.update import Rate
 from tests.app.conftest import TEXT
@@ -188,7 +188,7 @@ def test_a_stopped_page_offers_to_begin_again(app: FastAPI, client: TestClient):
 
 
 def test_a_large_model_begins_only_when_told_to(client: TestClient, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("app.size.LARGE", 1000)
+    monkeypatch.setattr("app.server.size.LARGE", 1000)
     state = State(text=TEXT, steps=1, eta=0.000123)
     page = BeautifulSoup(client.get(state.url("/learn")).text, "lxml")
     assert "weights" in page.select_one(".job").text and not page.select_one(".verdict")

@@ -10,9 +10,9 @@ import pytest
 from bs4 import BeautifulSoup, Tag
 from starlette.testclient import TestClient
 
-from app.lessons.math import LESSON
-from app.live import lesson2
-from app.live.table import PARTS
+from app.features.lessons.math import LESSON
+from app.parts import lesson2
+from app.parts.table import PARTS
 from model import Run
 from tests.app import lesson_pages
 from tests.app.lesson_pages import CASES, MOST_BYTES, addresses, claims, shown, soup, tokens, values, words

@@ -11,8 +11,8 @@ import pytest
 from bs4 import BeautifulSoup, Tag
 from starlette.testclient import TestClient
 
-from app.lessons import code
-from app.live import lesson1
+from app.features.lessons import code
+from app.parts import lesson1
 from model import Run
 from tests.app import lesson_pages
 from tests.app.lesson_pages import CASES, MOST_BYTES, addresses, claims, shown, soup, tokens

@@ -10,15 +10,20 @@ from fastapi import FastAPI
 from pydantic import ValidationError
 from starlette.testclient import TestClient
 
-from app import jobs as jobs_module
-from app.jobs import JobStore
-from app.learned import Learned, learn
-from app.limits import CLIENT, Rates, TooMany, client_of
 from app.main import create_app
-from app.models import ModelStore
-from app.runs import RunStore
+from app.request.state import State
+from app.server.limits import (
+    CLIENT,
+    Rates,
+    TooMany,
+    client_of,
+)
 from app.settings import Settings
-from app.urls import State
+from app.stores import jobs as jobs_module
+from app.stores.jobs import JobStore
+from app.stores.learned import Learned, learn
+from app.stores.models import ModelStore
+from app.stores.runs import RunStore
 from model import Run
 
 
@@ -99,7 +104,7 @@ def test_one_reader_never_meets_the_usual_rates():
 
 
 def test_many_addresses_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("app.limits.MOST_CLIENTS", 100)
+    monkeypatch.setattr("app.server.limits.MOST_CLIENTS", 100)
     rates = Rates(Settings())
     for n in range(1000):
         rates.ask(f"2001:db8:0:{n:x}::/64")

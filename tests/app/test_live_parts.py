@@ -9,7 +9,7 @@ import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from app.live.table import PARTS
+from app.parts.table import PARTS
 from model.heads import KINDS
 from tests.app.conftest import TEXT
 from tests.app.live_checks import (

@@ -12,9 +12,9 @@ import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from app import logs
-from app.long_text import packed
 from app.main import create_app
+from app.request.long_text import packed
+from app.server import logs
 from app.settings import Settings
 
 SECRET = "zebra crossing"

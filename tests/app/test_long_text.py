@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from app.long_text import LONG, packed, unpacked
 from app.main import create_app
+from app.request.long_text import LONG, packed, unpacked
+from app.request.state import SAFE, State
 from app.settings import Settings
-from app.urls import SAFE, State
 from tests.app.conftest import save_checkpoint
 
 WORDS = "When Mary and John went to the store, John gave a drink to Mary, and then "

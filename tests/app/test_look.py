@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from starlette.datastructures import QueryParams
 from starlette.testclient import TestClient
 
-from app.live.table import PARTS
-from app.present import look
-from app.present.look import ACCENTS, Look, look_of
+from app.parts.table import PARTS
+from app.request import look
+from app.request.look import ACCENTS, Look, look_of
 from model.errors import SettingError
 from tests.conftest import ROOT
 

@@ -8,11 +8,11 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from bs4 import BeautifulSoup, Tag
 
-from app.present.map import map_view
-from app.present.map_links import compact
-from app.present.places import moved
-from app.templating import Templates
-from app.urls import DEFAULT_TEXT, State
+from app.panels.map.links import compact
+from app.panels.map.view import map_view
+from app.render.places import moved
+from app.render.templating import Templates
+from app.request.state import DEFAULT_TEXT, State
 from model import Run
 from model.address import parse
 from model.config import Config
@@ -34,7 +34,7 @@ def run_of(name: str) -> Run:
 
 
 def html_of(run: Run, at: str, text: str = DEFAULT_TEXT, model: str = "") -> str:
-    return Templates().render("parts/_map.html", map=map_view(run, State(model=model, text=text, at=at)))
+    return Templates().render("map/_map.html", map=map_view(run, State(model=model, text=text, at=at)))
 
 
 def page_of(run: Run, at: str, text: str = DEFAULT_TEXT) -> BeautifulSoup:

@@ -15,12 +15,12 @@ import torch
 from bs4 import BeautifulSoup
 from starlette.testclient import TestClient
 
-import app.loading
-import app.models
+import app.panels.loading
+import app.stores.models
 from app.main import create_app
-from app.models import Busy, ModelStore, TooLarge
+from app.request.state import State
 from app.settings import Settings
-from app.urls import State
+from app.stores.models import Busy, ModelStore, TooLarge
 from model import LanguageModel, hub
 from model.checkpoints import WEIGHTS
 from model.device import Device
@@ -65,7 +65,7 @@ def is_mapped(path: Path) -> bool:
 def held_up(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Loading waits for an event after a quarter of it; `begun` lists what was loaded."""
 
-    real, state = app.models.load, SimpleNamespace(go_on=threading.Event(), begun=[])
+    real, state = app.stores.models.load, SimpleNamespace(go_on=threading.Event(), begun=[])
 
     def load(source: str | Path, *, called: str, advance: Callable[[float], None], device: Device) -> LanguageModel:
         state.begun.append(called)
@@ -73,7 +73,7 @@ def held_up(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         assert state.go_on.wait(30)
         return real(source, called=called, advance=advance, device=device)
 
-    monkeypatch.setattr(app.models, "load", load)
+    monkeypatch.setattr(app.stores.models, "load", load)
     yield state
     state.go_on.set()
 
@@ -135,7 +135,7 @@ def test_what_held_the_unloaded_model_lets_go_and_is_made_again(
     own_directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory = own_directory
-    monkeypatch.setattr(app.loading, "PATIENCE", 30.0)
+    monkeypatch.setattr(app.panels.loading, "PATIENCE", 30.0)
     made_app = create_app(Settings(models=str(directory)))
     client, held = TestClient(made_app), made_app.state.services
     room_for(held.models, 1)
@@ -168,7 +168,7 @@ def test_a_model_in_use_is_not_unloaded(store: ModelStore) -> None:
 def test_where_no_memory_is_given_back_the_reader_is_told_to_come_again(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(app.models, "ROOM", 0.1)
+    monkeypatch.setattr(app.stores.models, "ROOM", 0.1)
     made = create_app(Settings(models=str(directory)))
     held = made.state.services
     room_for(held.models, 1)
@@ -223,7 +223,7 @@ def test_the_budget_follows_the_setting_or_the_machine() -> None:
 def test_a_page_shows_the_loading_and_the_api_waits(
     directory: Path, held_up: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(app.loading, "PATIENCE", 0.05)
+    monkeypatch.setattr(app.panels.loading, "PATIENCE", 0.05)
     client = TestClient(create_app(Settings(models=str(directory))))
     url = "/explore?model=a&text=The+dog"
     with ThreadPoolExecutor(4) as pool:
@@ -254,7 +254,7 @@ def test_a_page_shows_the_loading_and_the_api_waits(
 
 
 def test_a_page_of_another_model_does_not_wait(directory: Path, held_up: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app.loading, "PATIENCE", 0.05)
+    monkeypatch.setattr(app.panels.loading, "PATIENCE", 0.05)
     made = create_app(Settings(models=str(directory), run_threads=1))
     held_up.go_on.set()
     client = TestClient(made)
@@ -310,7 +310,7 @@ def test_the_api_says_what_each_takes(directory: Path) -> None:
 
 def test_a_large_model_beside_a_small_default_has_all_cores(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     threads, seen = torch.get_num_threads(), dict[str, int]()
-    monkeypatch.setattr("app.process.is_large", lambda n: n > 10_000)
+    monkeypatch.setattr("app.server.process.is_large", lambda n: n > 10_000)
     monkeypatch.setattr("os.cpu_count", lambda: 3)
     held = create_app(Settings(model="toy", models=str(directory), run_threads=1)).state.services
     for name, text in (("toy", "the"), ("a", "The"), ("toy", "the cat"), ("a", "The dog")):

@@ -17,8 +17,8 @@ import torch
 from starlette.testclient import TestClient
 from transformers import GPT2LMHeadModel
 
-from app.present.notebook import notebook, plain
-from app.present.plain_gpt2 import PlainRun
+from app.features.export.notebook import notebook, plain
+from app.features.export.plain_gpt2 import PlainRun
 from model import Run, load
 from model.address import Address, parse
 from model.ops.update import Rate
@@ -154,7 +154,7 @@ def test_other_losses_and_changes(directories: dict[str, Path], monkeypatch: pyt
 
 def test_too_many_terms_are_asked_of_the_project(monkeypatch: pytest.MonkeyPatch):
     """A softmax over a vocabulary of GPT-2's size is not written down."""
-    monkeypatch.setattr("app.present.notebook_terms.MOST_WRITTEN", 1_000)
+    monkeypatch.setattr("app.features.export.notebook_terms.MOST_WRITTEN", 1_000)
     run = load("embedded").run("Hi", target="id:17")
     names: dict[str, Any] = {}
     first, terms, *_ = cells(run, "probs[1,17]")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.present import numbers
+from app.render import numbers
 
 floats = st.floats(width=32)
 

@@ -12,8 +12,8 @@ from bs4 import BeautifulSoup, Tag
 from starlette.testclient import TestClient
 
 from app.main import create_app
-from app.present import numbers
-from app.present.why_numbers import exact
+from app.panels.why.numbers import exact
+from app.render import numbers
 from app.settings import Settings
 from model import Run, load
 from model.embedded.lookups import HEAD

@@ -13,10 +13,10 @@ import pytest
 from starlette.testclient import TestClient
 
 from app.main import create_app
-from app.models import ModelStore
-from app.runs import Busy, Key, RunStore
+from app.request.state import State
 from app.settings import Settings
-from app.urls import State
+from app.stores.models import ModelStore
+from app.stores.runs import Busy, Key, RunStore
 from model import LanguageModel, Run
 from model.errors import TargetError, TextError, UnknownModel
 

@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from app.main import create_app
-from app.security import HEADERS
+from app.server.security import HEADERS
 from app.settings import Settings
 
 PAGES = ["/", "/explore", "/explore?model=toy", "/about", "/about/heads", "/nowhere", "/explore?at=no["]

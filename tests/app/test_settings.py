@@ -17,8 +17,8 @@ import torch
 from pydantic import ValidationError
 
 from app.main import create_app
-from app.models import ModelStore
 from app.settings import Settings
+from app.stores.models import ModelStore
 from model.device import DeviceError
 from model.errors import CheckpointError, UnknownModel
 from tests.app.conftest import save_checkpoint

@@ -15,12 +15,12 @@ from bs4 import BeautifulSoup
 from PIL import Image
 from starlette.testclient import TestClient
 
-from app.cards import CardStore
-from app.lessons.table import LESSONS
+from app.features.lessons.table import LESSONS
+from app.features.share.card import explanation_card
+from app.features.share.card_picture import NEG, POS, png
 from app.main import create_app
-from app.present.card import explanation_card
-from app.present.card_picture import NEG, POS, png
 from app.settings import Settings
+from app.stores.cards import CardStore
 from model import load
 
 HOME = "http://testserver"

@@ -7,7 +7,7 @@ import re
 import pytest
 from bs4 import BeautifulSoup
 
-from app.present.tokens import sentence_html, sentence_text, token_html
+from app.render.tokens import sentence_html, sentence_text, token_html
 from model import load
 from model.tokenizer import Tokenizer
 from tests.model.models import byte_tokenizer

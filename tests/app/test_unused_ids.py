@@ -10,8 +10,8 @@ import pytest
 import torch
 from starlette.testclient import TestClient
 
-from app.live.table import PARTS
 from app.main import create_app
+from app.parts.table import PARTS
 from app.settings import Settings
 from model.checkpoints import save_network
 from model.config import Config

@@ -13,9 +13,14 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from app.main import create_app
-from app.params import PageState
+from app.request.query import PageState
+from app.request.state import (
+    LONG_QUERY,
+    MAX_TRAIL,
+    Cells,
+    State,
+)
 from app.settings import Settings
-from app.urls import LONG_QUERY, MAX_TRAIL, Cells, State
 from model.patch import MOST_CHANGES
 from model.run import MOST_STEPS
 

@@ -11,14 +11,20 @@ import numpy as np
 import pytest
 from bs4 import BeautifulSoup, Tag
 
-from app.present.figures import Figures
-from app.present.heat import ROOT, Scale, css, exponent_of, picture
-from app.present.numbers import percent
-from app.present.summary import blocks, plane_blocks, summary
-from app.present.values import ValuesView, values_view
-from app.present.window import MOST_ROWS, page_size, window
-from app.templating import Templates
-from app.urls import DEFAULT_TEXT, State
+from app.panels.values.summary import blocks, plane_blocks, summary
+from app.panels.values.view import ValuesView, values_view
+from app.panels.values.window import MOST_ROWS, page_size, window
+from app.render.figures import Figures
+from app.render.heat import (
+    ROOT,
+    Scale,
+    css,
+    exponent_of,
+    picture,
+)
+from app.render.numbers import percent
+from app.render.templating import Templates
+from app.request.state import DEFAULT_TEXT, State
 from model import Run, load
 from model.address import Address, parse
 from model.errors import AddressError
@@ -43,7 +49,7 @@ def view_of(run: Run, at: str, **state: int) -> ValuesView:
 
 
 def html_of(view: ValuesView) -> str:
-    return Templates().render("parts/_values.html", values=view)
+    return Templates().render("values/_values.html", values=view)
 
 
 def page_of(run: Run, at: str, **state: int) -> BeautifulSoup:
@@ -275,7 +281,7 @@ def test_slopes_have_a_view_of_their_own(at: str):
 
 
 def test_slopes_of_a_large_table_are_computed_only_where_they_are_seen(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("app.present.summary.LARGE", 1000)
+    monkeypatch.setattr("app.panels.values.summary.LARGE", 1000)
     run = random_model("small").run(TEXT)
     view = view_of(run, "W_E[200,3].grad")
     assert view.overview is None and "numbers in view" in view.note

@@ -7,8 +7,8 @@ import pytest
 from bs4 import BeautifulSoup
 from starlette.testclient import TestClient
 
-from app.present.whatif import whatif_view
-from app.urls import State
+from app.features.whatif.view import whatif_view
+from app.request.state import State
 from model import load
 from tests.app.conftest import TEXT
 

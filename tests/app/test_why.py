@@ -11,14 +11,15 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from bs4 import BeautifulSoup
 
-from app.present import why_names, why_slopes
-from app.present.why import why_view
-from app.present.why_check import check, compared
-from app.present.why_panel import WhyView
-from app.present.why_pictures import MOST_TOKENS
-from app.present.why_terms import PAGE
-from app.templating import Templates
-from app.urls import State
+from app.panels.why import names as why_names
+from app.panels.why import slopes as why_slopes
+from app.panels.why.check import check, compared
+from app.panels.why.panel import WhyView
+from app.panels.why.pictures import MOST_TOKENS
+from app.panels.why.terms import PAGE
+from app.panels.why.view import why_view
+from app.render.templating import Templates
+from app.request.state import State
 from model import load
 from model.address import Address, parse
 from model.config import Config
@@ -51,7 +52,7 @@ def state_of(run: Run, at: str, **view: object) -> State:
 
 def panel(run: Run, state: State) -> tuple[WhyView, str, BeautifulSoup]:
     why = why_view(run, state)
-    html = TEMPLATES.render("parts/_why.html", why=why, state=state, run=run)
+    html = TEMPLATES.render("why/_why.html", why=why, state=state, run=run)
     return why, html, BeautifulSoup(html, "lxml")
 
 

@@ -13,9 +13,11 @@ import pytest
 from bs4 import BeautifulSoup
 from starlette.testclient import TestClient
 
-from app.present import steps, why_names, why_steps
-from app.present.values import values_view
-from app.urls import State
+from app.panels import steps
+from app.panels.values.view import values_view
+from app.panels.why import names as why_names
+from app.panels.why import steps as why_steps
+from app.request.state import State
 from model import load
 from model.address import Address, parse
 from model.nudge import SIZES, nudges
@@ -97,7 +99,7 @@ def test_explained_in_the_step_s_own_run():
 
 
 def numbers_of(x: float) -> str:
-    from app.present.why_numbers import exact
+    from app.panels.why.numbers import exact
 
     return exact(x)
 
@@ -173,7 +175,7 @@ def test_the_form_s_answer(client: TestClient, query: str, address: str):
 
 
 def test_a_large_model_takes_no_steps_unasked(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("app.size.LARGE", 0)
+    monkeypatch.setattr("app.server.size.LARGE", 0)
     run = load("embedded").run("Mary gave a").at_rate(Rate(0.001))
     for at in ("W_E[3,5].step(2)", "logits[1,7].step", "W_E.step", "calc(loss.step(2)-loss)", "loss.grad(1)"):
         why, html, soup = panel(run, state_of(run, at, trail=("loss.step(4)",)))
@@ -187,7 +189,7 @@ def test_a_large_model_takes_no_steps_unasked(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_the_page_of_a_large_model(client: TestClient, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("app.size.LARGE", 0)
+    monkeypatch.setattr("app.server.size.LARGE", 0)
     answer = client.get("/explore", params={"text": "A page of its own", "at": "calc(loss.step(9)-loss)"})
     assert answer.status_code == 200 and "These steps are not taken yet" in answer.text
 
@@ -259,7 +261,7 @@ def test_which_way_the_loss_goes(site: str):
 
 
 def test_nothing_is_nudged_unasked(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("app.present.why_nudge.nudges", lambda *_: pytest.fail("nudged"))
+    monkeypatch.setattr("app.panels.why.nudge.nudges", lambda *_: pytest.fail("nudged"))
     run = run_of("embedded")
     state = state_of(run, "blocks.1.attn.q[14,1,3].grad", trail=("loss",))
     _, _, soup = panel(run, state)

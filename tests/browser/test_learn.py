@@ -10,9 +10,9 @@ from urllib.parse import unquote
 import pytest
 from playwright.sync_api import Page, expect
 
-from app import jobs
-from app.learned import Learned, learn
-from app.urls import DEFAULT_TEXT, State
+from app.request.state import DEFAULT_TEXT, State
+from app.stores import jobs
+from app.stores.learned import Learned, learn
 from model import Run
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from app.live import lesson2
+from app.parts import lesson2
 
 PATH = "/lessons/math"
 NAMES = [part.name for part in lesson2.PARTS]

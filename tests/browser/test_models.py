@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Page, expect
 
-import app.loading
-import app.models
+import app.panels.loading
+import app.stores.models
 from app.main import create_app
 from app.settings import Settings
 from model import LanguageModel
@@ -108,7 +108,7 @@ def test_a_page_waits_for_its_model_and_then_shows_itself(
     open_page: OpenPage, watch: Watch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, javascript: bool
 ) -> None:
     save_checkpoint(tmp_path / "large")
-    go_on, real = threading.Event(), app.models.load
+    go_on, real = threading.Event(), app.stores.models.load
 
     def slow(source: Any, *, called: str, advance: Callable[[float], None], device: Any) -> LanguageModel:
         if called == "large":
@@ -116,8 +116,8 @@ def test_a_page_waits_for_its_model_and_then_shows_itself(
             assert go_on.wait(30)
         return real(source, called=called, advance=advance, device=device)
 
-    monkeypatch.setattr(app.models, "load", slow)
-    monkeypatch.setattr(app.loading, "PATIENCE", 0.1)
+    monkeypatch.setattr(app.stores.models, "load", slow)
+    monkeypatch.setattr(app.panels.loading, "PATIENCE", 0.1)
     for home in serve(create_app(Settings(models=str(tmp_path)))):
         watch.home = urlsplit(home).netloc
         page = open_page(javascript=javascript)

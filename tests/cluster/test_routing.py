@@ -16,9 +16,9 @@ from app.cluster.replica import Began, InProcess
 from app.cluster.routing import Asked, Route, route
 from app.cluster.settings import ClusterSettings
 from app.main import create_app
-from app.models import ModelStore
+from app.request.state import State
 from app.settings import Settings
-from app.urls import State
+from app.stores.models import ModelStore
 
 TEXT = "the cat sat"
 

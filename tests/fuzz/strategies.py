@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from hypothesis import strategies as st
 
-from app.live.base import Part
+from app.parts.base import Part
 from model.config import Config
 from model.graph import Graph, Node
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from app.lessons.table import LESSONS
-from app.live.table import PARTS
+from app.features.lessons.table import LESSONS
+from app.parts.table import PARTS
 from tests.fuzz.answers import check
 from tests.fuzz.profiles import examples
 from tests.fuzz.strategies import addresses, queries, settings_of, url

@@ -1,0 +1,117 @@
+"""What the numbers are, which models are here, what their heads do, what this is made of."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from importlib import metadata
+from itertools import takewhile
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import HTMLResponse, Response
+
+from app.request.query import Held
+from app.request.state import State
+from app.services import Services
+from app.stores.models import Entry
+from model.embedded.lookups import HEAD
+from model.heads import KINDS, HeadScores
+from model.loading import EMBEDDED
+
+router = APIRouter(include_in_schema=False)
+
+HEADERS = {"Vary": "HX-Request", "Cache-Control": "no-cache"}
+EXCERPT = 700  # characters of a model's own card
+
+
+@dataclass(frozen=True)
+class Library:
+    """One package that this is built on."""
+
+    name: str
+    does: str
+    license: str
+
+    @property
+    def version(self) -> str:
+        return metadata.version(self.name)
+
+
+LIBRARIES = (
+    Library("torch", "runs the network", "BSD-3-Clause"),
+    Library("numpy", "recomputes every explanation in float64", "BSD-3-Clause"),
+    Library("safetensors", "reads checkpoints", "Apache-2.0"),
+    Library("tiktoken", "splits text into tokens", "MIT"),
+    Library("fastapi", "answers requests", "MIT"),
+    Library("uvicorn", "serves them", "BSD-3-Clause"),
+    Library("jinja2", "writes the pages", "BSD-3-Clause"),
+    Library("pydantic", "checks what is asked", "MIT"),
+    Library("math-core", "sets the formulas", "MIT"),
+    Library("django-js-lib-htmx", "htmx, which swaps parts of a page", "0BSD"),
+)
+
+# The columns of the table of heads: a score's name -> its heading.
+COLUMNS = {
+    "previous": "previous token",
+    "start": "start token",
+    "duplicate": "same token earlier",
+    "induction": "induction",
+    "receiver": "receiver",
+}
+
+
+@router.api_route("/about", methods=["GET", "HEAD"])
+async def about(held: Held, model: Annotated[str, Query()] = "") -> Response:
+    """The page; the table of heads comes in by its own request."""
+    entry = held.models.entry(model)
+    html = held.templates.render(
+        "about/page.html",
+        state=State(model=model, text=entry.text),
+        models=held.models,
+        excerpts={e.name: excerpt(e) for e in held.models},
+        libraries=LIBRARIES,
+        entry=entry,
+    )
+    return HTMLResponse(html, headers=HEADERS)
+
+
+@router.api_route("/about/heads", methods=["GET", "HEAD"])
+async def heads(request: Request, held: Held, model: Annotated[str, Query()] = "") -> Response:
+    """The table of one model's heads: a page of its own, or the part of one that HTMX asks for."""
+    entry = held.models.entry(model)
+    is_part = "HX-Request" in request.headers and "HX-History-Restore-Request" not in request.headers
+    html = await held.runs.in_thread(lambda: render_heads(held, entry, is_part))
+    return HTMLResponse(html, headers=HEADERS)
+
+
+def render_heads(held: Services, entry: Entry, is_part: bool) -> str:
+    name = "" if entry.name == held.models.default else entry.name
+    state = State(model=name, text=entry.text)
+    return held.templates.render(
+        "about/_heads.html" if is_part else "about/heads_page.html",
+        state=state,
+        models=held.models,
+        entry=entry,
+        rows=[(scores, head_url(state, scores)) for scores in held.models.heads(entry.name)],
+        columns=COLUMNS,
+        kinds=KINDS,
+        taught=(entry.config.n_layer - 1, HEAD) if entry.directory == EMBEDDED else None,
+    )
+
+
+def head_url(state: State, scores: HeadScores) -> str:
+    """The head's attention weights in the model's example sentence."""
+    return state.select(f"blocks.{scores.block}.attn.pattern[{scores.head},:,:]").url()
+
+
+def excerpt(entry: Entry) -> str:
+    """The first paragraphs of the model's own card, up to a table, as plain text; "" where it has none."""
+    if entry.card is None or not entry.card.is_file():
+        return ""
+    text = entry.card.read_text("utf-8", "replace")
+    text = re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.DOTALL)
+    text = re.sub(r"^#.*$|[*_`]", "", text, flags=re.MULTILINE).strip()
+    paragraphs = [" ".join(p.split()) for p in re.split(r"\n\s*\n", text) if p.strip()]
+    whole = " ".join(takewhile(lambda p: not p.startswith("|"), paragraphs[:2]))
+    return whole if len(whole) <= EXCERPT else whole[:EXCERPT].rsplit(" ", 1)[0] + " …"

@@ -1,0 +1,236 @@
+"""JSON for programs: a text continued, every choice and every step of the cache in numbers."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, Field
+from starlette.responses import Response
+
+from app.features.api import schemas
+from app.features.api.routes import ERRORS, answer
+from app.features.generate.view import spelled
+from app.request.generation import Ask, opening, picks_of
+from app.request.query import Held
+from app.request.state import State
+from app.services import Services
+from app.stores.generations import MOST_TOKENS, Generation
+from model import LanguageModel
+from model.choice_address import ChoiceAddress
+from model.generate import Step
+from model.sample import MAX_SEED, MAX_TEMPERATURE
+
+router = APIRouter(prefix="/api/v1", responses=ERRORS, tags=["Every Number"])
+
+PATIENCE = 4  # times as long as a page makes tokens before it answers
+
+
+class GenerateQuery(BaseModel):
+    """What `/generate` takes. What is out of range answers 400 and names the part."""
+
+    model: str = Field("", description="A name from /api/v1/models; left out: the server's default.")
+    text: str | None = Field(None, description="The text to continue; `ids:464,3290` names its tokens.")
+    bos: bool = Field(True, description="Whether the start token is put in front.")
+    temperature: float = Field(
+        Ask.temperature, json_schema_extra={"minimum": 0, "maximum": MAX_TEMPERATURE},
+        description="Logits are divided by it; 0 always takes the likeliest token.",
+    )  # fmt: skip
+    top_k: int = Field(Ask.top_k, json_schema_extra={"minimum": 0}, description="Keep so many tokens; 0: all.")
+    top_p: float = Field(
+        Ask.top_p, json_schema_extra={"minimum": 0, "maximum": 1},
+        description="Keep the likeliest tokens up to the one that brings their total to p; 1: all.",
+    )  # fmt: skip
+    seed: int = Field(
+        Ask.seed,
+        description="Of the random draw: the same seed gives the same text.",
+        json_schema_extra={"minimum": 0, "maximum": MAX_SEED},
+    )
+    n: int = Field(Ask.n, json_schema_extra={"minimum": 1, "maximum": MOST_TOKENS}, description="How many tokens.")
+    stop: str = Field("", description="The text ends once what was made contains this.")
+    pick: list[str] = Field(
+        [], examples=[["3:17"]], max_length=MOST_TOKENS, description="`STEP:ID` puts a token in place of the draw's."
+    )
+    compare: bool = Field(True, description="Whether every step is computed a second time without the cache.")
+    limit: int = Field(5, ge=0, le=100, description="How many candidates of each choice are listed.")
+
+    def ask(self, held: Services) -> Ask:
+        """Raises ReaderError."""
+        text = opening(held.models.entry(self.model)) if self.text is None else self.text
+        return Ask(
+            State(self.model, text, "", self.bos), self.temperature, self.top_k, self.top_p, self.seed, self.n,
+            self.stop, picks_of(self.pick), compare=self.compare,
+        )  # fmt: skip
+
+
+class Candidate(schemas.Schema):
+    """One token of the ranking. Probabilities add up to 1 over the vocabulary at each stage."""
+
+    rank: int = Field(description="0 for the largest logit; of equal logits the lowest id comes first.")
+    id: int
+    text: str | None = Field(description="Null where its bytes are not whole UTF-8.")
+    logit: float
+    prob: float = Field(description="The model's own probability.")
+    after_temperature: float
+    after_top_k: float = Field(description="Rescaled to 1; 0 for what was cut.")
+    running_total: float = Field(description="Of after_top_k down to this rank: what top-p looks at.")
+    after_top_p: float = Field(description="The odds that the draw uses.")
+    low: float = Field(description="The token's interval on [0, 1): from here …")
+    high: float = Field(description="… to below here; empty for what was cut.")
+
+
+class Addresses(schemas.Schema):
+    """Addresses of the chosen token's numbers in the run of `read`, for /api/v1/explain."""
+
+    logit: str = Field(examples=["logits[9,812]"])
+    prob: str
+    after_temperature: str
+    after_top_k: str
+    after_top_p: str
+    low: str
+    high: str
+    removed_by_top_k: str
+    removed_by_top_p: str
+    kept_mass: str
+
+
+class Choice(schemas.Schema):
+    """One choice: temperature first, then top-k, then top-p, then the draw."""
+
+    n_vocab: int
+    kept_by_top_k: int
+    removed_by_top_k: float = Field(description="The share of after_temperature that top-k took away.")
+    kept: int = Field(description="How many tokens stay after top-p too; the one that crosses p stays.")
+    removed_by_top_p: float = Field(description="The share of after_top_k that top-p took away.")
+    kept_mass: float = Field(description="The share of after_temperature that both cuts left.")
+    drawn: float | None = Field(description="The random number, from seed and position; null where nothing is drawn.")
+    drawn_id: int = Field(description="The token whose interval holds it.")
+    chosen: Candidate = Field(description="The token that was appended: the draw's, or the one picked.")
+    candidates: list[Candidate] = Field(description="The first of the ranking.")
+    addresses: Addresses
+
+
+class Cache(schemas.Schema):
+    """What one step computed. Without a cache, every row and every pair would be computed."""
+
+    reused: int = Field(description="Rows of keys and values kept.")
+    new: int = Field(description="Rows computed in this step.")
+    pairs: int = Field(description="Query-key products of one head.")
+    pairs_without: int = Field(description="The same without the cache: t(t+1)/2.")
+    dropped: int = Field(description="Oldest tokens of the text that no longer fit the context.")
+    rebuilt: bool = Field(description="Whether the cache was thrown away because tokens were just dropped.")
+    seconds: float = Field(description="Measured as the token was made; varies.")
+    seconds_without: float | None
+    difference: float | None = Field(description="The largest between the two ways' logits.")
+    scale: float | None = Field(description="The largest logit, which says how much that is.")
+
+
+class Read(schemas.Schema):
+    """What the network read before the choice, to be given as `text` and `bos` of a run."""
+
+    text: str
+    bos: bool
+    n_tokens: int
+
+
+class MadeToken(schemas.Schema):
+    """One token made."""
+
+    step: int
+    position: int = Field(description="Its place in the whole text.")
+    id: int
+    text: str | None
+    bytes: str
+    picked: bool = Field(description="Whether it was put in place of the draw's.")
+    prob: float = Field(description="The probability that the model itself gave it.")
+    end: str = Field(description='"end token" or "stop text" where the text ended with it.')
+    read: Read
+    choice: Choice
+    cache: Cache
+
+
+class Generated(schemas.Schema):
+    """A text continued."""
+
+    model: str
+    text: str = Field(description="The whole text.")
+    complete: bool = Field(description="False where time ran out before all tokens: ask the same again to go on.")
+    tokens: list[MadeToken]
+
+
+@router.get("/generate", response_model=Generated, summary="Continue a text, every choice laid open")
+async def generate(query: Annotated[GenerateQuery, Query()], held: Held) -> Response:
+    """The same parameters give the same tokens on every machine; times vary. A request works for a bounded time."""
+    ask = query.ask(held)
+    seconds = PATIENCE * held.settings.generate_seconds
+    generation = await held.generations.advance(ask.key(held.models), ask.n, seconds)
+    return await held.runs.in_thread(lambda: answer(generated(generation, ask, query.limit)))
+
+
+def generated(generation: Generation, ask: Ask, limit: int) -> Generated:
+    complete = generation.complete(ask.n)
+    made, model = generation.made[: ask.n], generation.model
+    return Generated(
+        model=model.name,
+        text=model.tokenizer.decode([*generation.prompt, *(one.step.token for one in made)]),
+        complete=complete,
+        tokens=[made_token(model, one.step, one.prob, limit) for one in made],
+    )
+
+
+def made_token(model: LanguageModel, step: Step, prob: float, limit: int) -> MadeToken:
+    text, bos = spelled(model, step.read)
+    other = step.comparison
+    return MadeToken(
+        step=step.index,
+        position=step.choice.position,
+        id=step.token,
+        text=model.tokenizer.text(step.token),
+        bytes=model.tokenizer.bytes(step.token).hex(),
+        picked=step.forced,
+        prob=prob,
+        end="" if step.end == "length" else step.end,
+        read=Read(text=text, bos=bos, n_tokens=len(step.read)),
+        choice=choice_of(model, step, limit),
+        cache=Cache(
+            reused=step.rows.reused, new=step.rows.new, pairs=step.rows.pairs, pairs_without=step.rows.pairs_without,
+            dropped=step.dropped, rebuilt=step.rebuilt, seconds=step.seconds,
+            seconds_without=other.seconds if other else None, difference=other.difference if other else None,
+            scale=other.scale if other else None,
+        ),
+    )  # fmt: skip
+
+
+def choice_of(model: LanguageModel, step: Step, limit: int) -> Choice:
+    c, token = step.choice, step.token
+    at = ChoiceAddress(c)
+    rank = c.rank_of(token)
+    low, high = at.interval(rank)
+    return Choice(
+        n_vocab=len(c.logits),
+        kept_by_top_k=c.kept_by_k,
+        removed_by_top_k=c.removed_by_k,
+        kept=c.kept,
+        removed_by_top_p=c.removed_by_p,
+        kept_mass=c.kept_mass,
+        drawn=None if c.settings.greedy else c.drawn,
+        drawn_id=c.token,
+        chosen=candidates(model, step, rank, 1)[0],
+        candidates=candidates(model, step, 0, limit),
+        addresses=Addresses(
+            logit=at.logit(token), prob=at.prob(token), after_temperature=at.tempered(token),
+            after_top_k=at.after_k(token), after_top_p=at.odds(token), low=low, high=high,
+            removed_by_top_k=at.removed_by_k, removed_by_top_p=at.removed_by_p, kept_mass=at.kept_mass,
+        ),
+    )  # fmt: skip
+
+
+def candidates(model: LanguageModel, step: Step, offset: int, limit: int) -> list[Candidate]:
+    return [
+        Candidate(
+            rank=r.rank, id=r.token, text=model.tokenizer.text(r.token), logit=r.logit, prob=r.prob,
+            after_temperature=r.tempered, after_top_k=r.after_k, running_total=r.running, after_top_p=r.odds,
+            low=r.low, high=r.high,
+        )
+        for r in step.choice.candidates(offset, limit)
+    ]  # fmt: skip

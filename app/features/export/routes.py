@@ -1,0 +1,249 @@
+"""Exports: an explanation, a live part or a lesson as one file; numbers as data; a notebook that makes one again."""
+
+from __future__ import annotations
+
+import io
+import ipaddress
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+import numpy as np
+from fastapi import APIRouter, Path, Query, Request
+from markupsafe import Markup
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from app.features.api import routes as api
+from app.features.export import view as export
+from app.features.export.notebook import notebook
+from app.features.export.view import TERMS, File, Origin
+from app.features.lessons import routes as lessons
+from app.features.lessons.table import LESSONS
+from app.parts.base import Here
+from app.parts.show import part_html, settings_of
+from app.parts.table import PARTS
+from app.request.query import Held, PageState
+from app.request.state import State, absolute
+from app.services import Services
+from model import Explanation, Run
+from model.address import parse
+from model.errors import AddressError, ReaderError
+
+router = APIRouter(prefix="/export", include_in_schema=False)
+
+MOST_TOKENS = 400  # of the text, shown at a file's head
+UNFINISHED = 'data-hx-trigger="load'  # a part that is still being computed asks for itself again
+
+Depth = Annotated[int, Query(ge=0, le=export.DEEPEST)]
+Links = Annotated[bool, Query()]
+Format = Literal["csv", "json", "npy"]
+
+
+class NotReady(ReaderError):
+    """A part that is still being computed."""
+
+    code = "steps_not_taken"
+
+
+# -- files to read
+
+
+@router.api_route("/why.html", methods=["GET", "HEAD"])
+async def why(request: Request, state: PageState, held: Held, depth: Depth = 1, links: Links = True) -> Response:
+    """One explanation, with those of its inputs `depth` levels down."""
+    origin = origin_of(request, links=links)
+
+    def work(run: Run) -> Response:
+        at = single(run, state.at)
+        file = file_of(held, run, replace(state, at=at), origin)
+        file.follow([file.explain(at, TERMS)], depth)
+        root, *panels = file.panels()
+        page = {"page_url": file.on_site(at), "page_name": at}
+        return html_file(held, "why", run, file, at, root=root, panels=panels, **page)
+
+    return await held.runs.use(state, work)
+
+
+@router.api_route("/lessons/{name}.html", methods=["GET", "HEAD"])
+async def lesson(
+    request: Request, name: str, state: PageState, held: Held, depth: Depth = 1, links: Links = True
+) -> Response:
+    """A whole lesson with all its live parts."""
+    found = next((one for one in LESSONS if one.name == name), None)
+    if found is None:
+        raise HTTPException(404)
+    plain = State(state.model, state.text, state.target, state.bos)
+    state = found.aimed(plain, asked=bool({"target", "text"} & set(request.query_params)))
+    origin = origin_of(request, links=links)
+
+    def work(run: Run) -> Response:
+        file = file_of(held, run, state, origin)
+        html = finished(lessons.written(held, found, run, state, everything=True)[0])
+        file.follow([html], depth)
+        page = {"page_url": origin.site + state.url(found.path), "page_name": found.title}
+        return html_file(
+            held, "lesson", run, file, name, lesson=found, html=file.piece(html), panels=file.panels(), **page
+        )
+
+    return await held.runs.use(state, work)
+
+
+@router.api_route("/notebook.ipynb", methods=["GET", "HEAD"])
+async def ipynb(request: Request, state: PageState, held: Held, links: Links = True) -> Response:
+    """A notebook that makes the number again in plain PyTorch."""
+    origin = origin_of(request, links=links)
+
+    def work(run: Run) -> Response:
+        at = single(run, state.at)
+        url = file_of(held, run, state, origin).on_site(at) if origin.site else ""
+        body = notebook(run, at, url=url, version=origin.version)
+        return api.attachment(body, "application/x-ipynb+json", f"why_{at}", "ipynb")
+
+    return await held.runs.use(state, work)
+
+
+# -- data
+
+
+@router.api_route("/terms.{format}", methods=["GET", "HEAD"])
+async def terms(state: PageState, held: Held, format: Annotated[Format, Path()]) -> Response:
+    """All terms of an explanation."""
+
+    def work(run: Run) -> Response:
+        e = run.explain(single(run, state.at), limit=api.EVERY_TERM)
+        if format == "csv":
+            return api.terms_csv(e)
+        if format == "npy":
+            return api.attachment(npy(term_table(e)), "application/octet-stream", f"terms_of_{e.address}", "npy")
+        body = api.explanation_answer(e).model_dump_json()
+        return api.attachment(body, "application/json", f"terms_of_{e.address}", "json")
+
+    return await held.runs.use(state, work)
+
+
+@router.api_route("/values.{format}", methods=["GET", "HEAD"])
+async def values(state: PageState, held: Held, format: Annotated[Format, Path()]) -> Response:
+    """The numbers at an address, which may name many."""
+
+    def work(run: Run) -> Response:
+        api.ready(run, state.at)
+        if format == "json":
+            answer = api.values_json(held, run, state.at)
+            return api.attachment(bytes(answer.body), "application/json", str(parse(state.at)), "json")
+        return (api.values_csv if format == "csv" else api.values_npy)(held, run, state.at)
+
+    return await held.runs.use(state, work)
+
+
+# -- a live part: after all others, since its name stands where theirs do
+
+
+@router.api_route("/{name}.html", methods=["GET", "HEAD"])
+async def part(
+    request: Request, name: str, state: PageState, held: Held, depth: Depth = 1, links: Links = True
+) -> Response:
+    """One live part of a lesson in the state that its settings say."""
+    found = PARTS.get(name)
+    if found is None:
+        raise HTTPException(404)
+    settings = settings_of(found, request.query_params)
+    if found.run and not {"model", "text"} & set(request.query_params):
+        state = found.run
+    state = replace(state.select(""), order="size")
+    origin = origin_of(request, links=links)
+
+    def work(run: Run) -> Response:
+        file = file_of(held, run, state, origin)
+        html = finished(part_html(held, found, run, state, settings))
+        file.follow([html], depth)
+        page = {"page_url": origin.site + Here(found, state, settings).url(), "page_name": found.title}
+        shown = [(key.replace("_", " "), value) for key, value in settings.query(**settings.model_dump())]
+        return html_file(
+            held,
+            "part",
+            run,
+            file,
+            name,
+            part=found,
+            html=file.piece(html),
+            panels=file.panels(),
+            settings=shown,
+            **page,
+        )
+
+    return await held.runs.use(state, work)
+
+
+# -- what they share
+
+
+def single(run: Run, at: str) -> str:
+    """The address in its usual spelling. Raises AddressError where it is not one number, StepsNotTaken."""
+    if not at:
+        raise AddressError("No number is named.", "Name one with at=, as in at=logits[0,5].")
+    api.ready(run, at).explain(at, limit=0)
+    return str(parse(at))
+
+
+def finished(html: str) -> str:
+    """HTML of parts that have nothing left to compute. Raises NotReady."""
+    if UNFINISHED in html:
+        raise NotReady("Its learning steps are still being taken.", "Try again in a few seconds.")
+    return html
+
+
+def origin_of(request: Request, *, links: bool) -> Origin:
+    """The site, where others can open it: none where it serves this machine alone, or no links are wanted."""
+    site = absolute(request, "")
+    host = urlsplit(site).hostname or ""
+    return Origin(site if links and not is_own_machine(host) else "", export.own_version())
+
+
+def is_own_machine(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def file_of(held: Services, run: Run, state: State, origin: Origin) -> File:
+    context = {"run": run, "model": run.model, "models": held.models}
+    return File(
+        run, state, origin, lambda view, here: held.templates.render("why/_why.html", why=view, state=here, **context)
+    )
+
+
+def html_file(held: Services, kind: str, run: Run, file: File, name: str, **context: Any) -> Response:
+    """The file, to be kept. Where a browser shows it at once, the policy that it holds is in force as well."""
+    css = export.style()
+    policy = export.policy(css)
+    html = held.templates.render(
+        f"export/{kind}.html",
+        run=run,
+        model=run.model,
+        origin=file.origin,
+        css=Markup(css),
+        policy=policy,
+        most_tokens=MOST_TOKENS,
+        **context,
+    )
+    answer = api.attachment(html, "text/html; charset=utf-8", f"{kind}_{name}", "html")
+    answer.headers["Content-Security-Policy"] = f"{policy}; frame-ancestors 'self'"
+    return answer
+
+
+def term_table(e: Explanation) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    """A row for each term in index order: its factors, NaN where it has fewer than others, and last its product."""
+    width = max((len(term.factors) for term in e.terms), default=0)
+    table = np.full((len(e.terms), width + 1), np.nan)
+    for row, term in zip(table, e.terms, strict=True):
+        row[: len(term.factors)] = [factor.value for factor in term.factors]
+        row[-1] = term.product
+    return table
+
+
+def npy(table: np.ndarray[Any, Any]) -> bytes:
+    out = io.BytesIO()
+    np.save(out, table, allow_pickle=False)
+    return out.getvalue()

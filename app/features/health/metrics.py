@@ -1,0 +1,77 @@
+"""Figures for Prometheus at `/metrics`: requests by route, and what is held in memory or waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ipaddress import ip_address
+
+from fastapi import FastAPI, HTTPException, Request
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector
+from prometheus_fastapi_instrumentator import Instrumentator
+from starlette.responses import Response
+
+from app.server.admin import FORWARDED, has_token
+from app.services import Services
+from app.settings import Settings
+
+UNCOUNTED = ["/healthz", "/readyz", "/metrics"]
+
+
+def add_metrics(app: FastAPI, held: Services) -> None:
+    """Count requests and add the route, as EVERYNUMBER_METRICS says. Each app has figures of its own."""
+    if held.settings.metrics == "off":
+        return
+    registry = CollectorRegistry()
+    registry.register(Held(held))
+    for collector in (ProcessCollector, PlatformCollector, GCCollector):
+        collector(registry=registry)
+    Instrumentator(excluded_handlers=UNCOUNTED, registry=registry).instrument(app)
+
+    async def metrics(request: Request) -> Response:
+        if not may_read(request, held.settings):
+            raise HTTPException(404)
+        return Response(
+            generate_latest(registry), media_type=CONTENT_TYPE_LATEST, headers={"Cache-Control": "no-store"}
+        )
+
+    app.add_api_route("/metrics", metrics, methods=["GET"], include_in_schema=False)
+
+
+def may_read(request: Request, settings: Settings) -> bool:
+    """`on`: anyone. `local`: who asks directly from a private network, or has the token (`Authorization: Bearer …`)."""
+    if settings.metrics == "on" or has_token(
+        settings, request.headers.get("authorization", "").removeprefix("Bearer ")
+    ):
+        return True
+    if any(name in request.headers for name in FORWARDED):
+        return False
+    try:
+        return ip_address(request.client.host if request.client else "").is_private
+    except ValueError:
+        return False
+
+
+class Held(Collector):
+    """What the app holds at the moment it is asked."""
+
+    def __init__(self, held: Services) -> None:
+        self.held = held
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        runs, jobs, models = self.held.runs, self.held.jobs, self.held.models
+        for name, meaning, value in (
+            ("runs_kept", "Runs in memory.", len(runs)),
+            ("runs_bytes", "Bytes of the runs in memory.", runs.nbytes),
+            ("runs_waiting", "Runs being computed or waiting for it.", runs.n_waiting),
+            ("generations_kept", "Texts being made that are in memory.", len(self.held.generations)),
+            ("jobs_waiting", "Jobs that wait.", jobs.n_waiting),
+            ("jobs_running", "Jobs that run.", jobs.n_unfinished - jobs.n_waiting),
+            ("jobs_bytes", "Bytes of the results of jobs.", jobs.nbytes),
+            ("models_known", "Models that can be chosen.", sum(1 for _ in models)),
+            ("models_loaded", "Models in memory.", sum(models.is_loaded(entry.name) for entry in models)),
+            ("models_bytes", "Bytes of the models in memory.", models.nbytes),
+        ):
+            yield GaugeMetricFamily(f"everynumber_{name}", meaning, value=value)

@@ -1,0 +1,40 @@
+"""For whoever watches over the server: whether it lives, and whether it can take readers."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from starlette.responses import PlainTextResponse, Response
+
+from app.request.query import Held
+from app.services import Services
+
+router = APIRouter(include_in_schema=False)
+
+NO_STORE = {"Cache-Control": "no-store"}
+
+
+@router.api_route("/healthz", methods=["GET", "HEAD"])
+async def alive() -> Response:
+    """The process answers."""
+    return PlainTextResponse("ok\n", headers=NO_STORE)
+
+
+@router.api_route("/readyz", methods=["GET", "HEAD"])
+async def ready(held: Held) -> Response:
+    """200 where a reader would be served at once; 503 and why not otherwise."""
+    reasons = missing(held)
+    if not reasons:
+        return PlainTextResponse("ready\n", headers=NO_STORE)
+    return PlainTextResponse("".join(f"{reason}\n" for reason in reasons), 503, NO_STORE | {"Retry-After": "5"})
+
+
+def missing(held: Services) -> list[str]:
+    """What stands in the way of serving a reader."""
+    reasons = []
+    if not held.models.is_loaded(held.models.default):
+        reasons.append("the default model is not loaded")
+    if held.runs.n_waiting >= held.settings.run_queue:
+        reasons.append("the queue of runs is full")
+    if held.jobs.n_waiting >= held.settings.job_queue:
+        reasons.append("the queue of jobs is full")
+    return reasons

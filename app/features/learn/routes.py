@@ -1,0 +1,121 @@
+"""Learning from one sentence: the loss along its slope, real steps, every weight before and after."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from markupsafe import Markup
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from app.features.explore.routes import HEADERS, target_field
+from app.features.learn.weights import chosen, weights_view
+from app.panels.learning.view import learn_view
+from app.panels.sentence import sentence_view, writable
+from app.panels.slopes import slopes_view
+from app.render.cost import in_words
+from app.render.tokens import token_html
+from app.request.query import Held, PageState
+from app.request.state import State
+from app.server.size import is_large
+from app.services import Services
+from app.stores.jobs import Job
+from app.stores.learned import work
+from model import Run
+from model.long_run import LongRun
+
+router = APIRouter(include_in_schema=False)
+
+PATIENCE = 1.2  # seconds that a page waits for its job before it shows the progress
+POLLED = 0.3  # and that a question for the progress waits
+
+Go = Annotated[bool | None, Query()]
+
+
+@router.api_route("/learn", methods=["GET", "HEAD"])
+async def learn(request: Request, asked: PageState, held: Held, go: Go = None) -> Response:
+    """The page; for HTMX its results alone. `go` starts the work on a large model, go=0 starts none."""
+    state = asked.change()
+    is_part = request.headers.get("HX-Target") == "results" and "HX-History-Restore-Request" not in request.headers
+    job = begun(held, state, go, may_start=request.method == "GET")
+    if job:
+        await held.jobs.wait(job, POLLED if is_part else PATIENCE)
+        job = replace(job)  # as it is now, though it goes on
+    is_done = job is not None and job.result is not None
+    used = state if is_done else state.learn(eta=None, optimizer="sgd", steps=state.steps)  # measures no rate
+    html = await held.runs.use(used, lambda run: render(held, run, asked, job, is_part, go))
+    return HTMLResponse(html, headers=HEADERS)
+
+
+@router.post("/learn/cancel")
+async def cancel(asked: PageState, held: Held) -> Response:
+    """Call the work off, and back to the page, which then starts none."""
+    state = asked.change()
+    held.jobs.cancel(held.jobs.id(state))
+    return RedirectResponse(state.url("/learn") + "&go=0", 303)
+
+
+def begun(held: Services, state: State, go: bool | None, *, may_start: bool) -> Job | None:
+    """The job of this page: started where it costs little or the reader has asked for it."""
+    is_small = not is_large(held.models.entry(state.model).n_parameters)
+    wanted = is_small if go is None else go
+    if wanted and may_start:
+        return held.jobs.start(state)
+    return held.jobs.find(held.jobs.id(state))
+
+
+def render(held: Services, run: Run, asked: State, job: Job | None, is_part: bool, go: bool | None) -> str:
+    """HTML of the page or of its results. With a result, `run` learns in the way that the state says."""
+    state = asked.change()
+    if job and job.error:
+        raise job.error
+    if isinstance(run, LongRun):
+        raise run.too_long_to_learn()
+    chosen(run, state.at)  # an address that names nothing is told before any work
+    context = {"state": state, "run": run, "model": run.model, "models": held.models, "job": job, "go": go}
+    context["poll"] = state.url("/learn") + ("&go=1" if go else "")
+    if job and job.result:
+        context |= {
+            "learnt": learn_view(run, state, job.result),
+            "weights": weights_view(run, state),
+            "slopes": slopes_view(run, state),
+        }
+    else:
+        context |= {"learnt": None, "cost": cost(run, state), "n_ahead": held.jobs.ahead_of(job) if job else 0}
+    if is_part:
+        return held.templates.render("learn/_results.html", **context)
+    return held.templates.render(
+        "learn/page.html",
+        **context,
+        dropped=asked.changes,
+        fields=fields(state) | {"target": target_field(run, state)},
+        sentence=sentence_view(run, replace(state, at="loss")),
+        others=others(run, state),
+        wrong="",
+    )
+
+
+def fields(state: State) -> dict[str, str]:
+    """What stands in the form."""
+    return {
+        "text": state.text,
+        "target": state.target,
+        "eta": dict(state.rate_query).get("eta", ""),
+        "optimizer": state.optimizer,
+        "steps": str(state.steps),
+    }
+
+
+def others(run: Run, state: State) -> list[tuple[Markup, str]]:
+    """Other likely tokens to teach: their HTML and where that leads."""
+    return [
+        (token_html(run.model.tokenizer, token), state.aim(writable(run.model, token)).url("/learn"))
+        for token, _ in run.top(5)
+        if run.is_sequence or token != run.target
+    ][:4]
+
+
+def cost(run: Run, state: State) -> str:
+    """About how long the work takes, in words, by what passes of this process have taken."""
+    return in_words(run.model.seconds(run.n_pos) * work(state.steps))

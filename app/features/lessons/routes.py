@@ -1,0 +1,115 @@
+"""The lessons: prose in which every number is read from the reader's own run, and live parts between."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+from fastapi import APIRouter, Request
+from markupsafe import Markup
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, Response
+
+from app.features.explore.routes import HEADERS, checked, target_field
+from app.features.lessons.base import Lesson
+from app.features.lessons.table import LESSONS
+from app.panels.shared import of_lesson
+from app.panels.why.view import why_view
+from app.parts.base import Numbers, Scene
+from app.parts.show import Live
+from app.render.formulas import mathml, table
+from app.request.query import Held, PageState
+from app.request.state import State, absolute
+from app.services import Services
+from model import Run
+
+router = APIRouter(include_in_schema=False)
+
+WORDS_A_MINUTE = 200
+
+
+@router.api_route("/lessons", methods=["GET", "HEAD"])
+async def contents(request: Request, held: Held) -> Response:
+    """All lessons with their sections."""
+    html = held.templates.render("lessons/contents.html", lessons=LESSONS, state=State(), models=held.models)
+    return HTMLResponse(html, headers=HEADERS)
+
+
+@router.api_route("/lessons/{name}", methods=["GET", "HEAD"])
+async def lesson(request: Request, name: str, state: PageState, held: Held, all: bool = False) -> Response:
+    """One lesson. `all` puts every live part into the page at once, as paper needs it."""
+    found = next((one for one in LESSONS if one.name == name), None)
+    if found is None:
+        raise HTTPException(404)
+    plain = State(state.model, state.text, state.target, state.bos, at=state.at, order=state.order, offset=state.offset)
+    state = found.aimed(plain, asked=bool({"target", "text"} & set(request.query_params)))
+    origin = absolute(request, "")
+    html = await held.runs.use(state, lambda run: render(held, found, run, state, everything=all, origin=origin))
+    return HTMLResponse(html, headers=HEADERS)
+
+
+def written(
+    held: Services, lesson: Lesson, run: Run, state: State, *, everything: bool = False
+) -> tuple[Markup, dict[str, Any]]:
+    """The lesson's sections, and the names that its templates see."""
+    plain = replace(state.select(""), order="size")
+    scene = Scene(held, run, plain, Numbers(run, plain))
+    names = {
+        "lesson": lesson,
+        "lessons": {one.name: one for one in LESSONS},
+        "state": state,
+        "run": run,
+        "model": run.model,
+        "models": held.models,
+        "scene": scene,
+        "num": scene.num,
+        "live": Live(scene, everything=everything),
+        "maths": mathml,
+        "display": display,
+        "f": lesson.facts(scene),
+        "glossary": lesson.glossary(scene),
+        **lesson.extra(scene),
+    }
+    return Markup(held.templates.render("lessons/_sections.html", **names)), names
+
+
+def render(
+    held: Services, lesson: Lesson, run: Run, state: State, *, everything: bool = False, origin: str = ""
+) -> str:
+    selected = state.select(checked(run, state.at)) if state.at else state
+    article, names = written(held, lesson, run, selected, everything=everything)
+    around = LESSONS.index(lesson)
+    return held.templates.render(
+        "lessons/base_lesson.html",
+        **names,
+        article=article,
+        minutes=minutes(article),
+        why=why_view(run, selected) if selected.at else None,
+        target_field=target_field(run, state),
+        wrong="",
+        everything=everything,
+        shared=of_lesson(run, lesson, state),
+        origin=origin,
+        before=LESSONS[around - 1] if around else None,
+        after=LESSONS[around + 1] if around + 1 < len(LESSONS) else None,
+    )
+
+
+def minutes(article: str) -> int:
+    """How long it takes to read the prose; playing is extra."""
+    words = re.sub(
+        r'<section class="live-part.*?</section>|<(math|svg|table|form|pre)\b.*?</\1>|<[^>]*>',
+        " ",
+        article,
+        flags=re.DOTALL,
+    ).split()
+    return max(1, round(len(words) / WORDS_A_MINUTE))
+
+
+def display(*lines: str) -> Markup:
+    """A formula on a line of its own, or several lines aligned at their equals signs (`left & right`)."""
+    pairs = [(left, right) if right else ("", left) for left, _, right in (line.partition(" & ") for line in lines)]
+    return Markup('<div class="display scroll" tabindex="0" role="group" aria-label="Formula">{}</div>').format(
+        table(pairs)
+    )

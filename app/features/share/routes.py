@@ -1,0 +1,135 @@
+"""How to share a page: its link, the HTML that frames it, how that looks. For HTMX, the inside of a dialog."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query, Request
+from starlette.datastructures import QueryParams
+from starlette.responses import HTMLResponse, Response
+
+from app.features.embed import host_script
+from app.features.explore.routes import HEADERS
+from app.panels.shared import (
+    NotShared,
+    Shared,
+    What,
+    asked_for,
+)
+from app.request.look import (
+    ACCENTS,
+    THEMES,
+    Look,
+    look_of,
+)
+from app.request.query import Held
+from app.request.state import SHARE, absolute
+from app.services import Services
+from model import Run
+from model.errors import ReaderError, SettingError
+
+router = APIRouter(include_in_schema=False)
+
+LONGEST = 16_000  # characters of an address
+NARROWEST, WIDEST, HIGHEST = 200, 4000, 10_000  # pixels of a frame
+
+# What stays hidden in words that a reader knows; controls go by their own names.
+NAMES = {
+    "text-line": "the text", "trail": "the trail", "address": "the address", "where": "where it stands",
+    "plain": "what it is, in words", "tabs": "value, gradient, step", "formula": "the formula", "chart": "the chart",
+    "worked": "steps of the formula", "terms": "the terms", "check": "the check", "nudge": "nudging", "notes": "notes",
+    "ends": "made from, used by", "onward": "what if", "stages": "the stages", "overview": "the overview",
+    "top": "the largest", "pages": "paging", "tools": "go to, files", "keys": "the keys", "why": "why",
+    "title": "the title", "controls": "all controls", "options": "choices", "captions": "captions",
+    "says": "what it says", "hint": "the hint",
+}  # fmt: skip
+
+
+class UnknownPage(ReaderError):
+    """The address to be shared is of no page here."""
+
+    code, part = "unknown_page", "url"
+
+
+@dataclass(frozen=True)
+class Size:
+    """The frame's width as it is written (“100%” or pixels) and its height in pixels."""
+
+    width: str
+    height: int
+
+
+@router.api_route(SHARE, methods=["GET", "HEAD"])
+async def share(
+    request: Request, held: Held, url: Annotated[str, Query(min_length=1, max_length=LONGEST)],
+    what: Annotated[Literal["why", "values"], Query(alias="as")] = "why",
+) -> Response:  # fmt: skip
+    """Everything about sharing the page at `url`, an address of this site."""
+    origin = absolute(request, "")
+    try:
+        asked = asked_for(held, url, origin, what)
+    except NotShared:
+        raise UnknownPage("Only pages of this site can be shared.", "Give the address of one of them.") from None
+    query = request.query_params
+    in_dialog = "HX-Request" in request.headers
+    html = await held.runs.use(
+        asked.state, lambda run: render(held, asked.make(run), run, query, what, origin, in_dialog)
+    )
+    return HTMLResponse(html, headers=HEADERS)
+
+
+def render(
+    held: Services, shared: Shared, run: Run, query: QueryParams, what: What, origin: str, in_dialog: bool
+) -> str:  # fmt: skip
+    """A look or a size that cannot be used is said beside its field; the rest stands."""
+    wrong: dict[str, str] = {}
+    look = _look(query, shared, wrong)
+    size = _size(query, shared, wrong)
+    context = {
+        "shared": shared, "origin": origin, "what": what, "look": look, "size": size, "wrong": wrong,
+        "given": {name: query.get(name, "") for name in ("width", "height", "colour")},
+        "link": origin + shared.path, "frame": shared.framed(look),
+        "snippet": shared.snippet(origin, look, size.width, size.height),
+        "script": _script(origin), "themes": THEMES, "accents": list(ACCENTS), "names": NAMES,
+        "can_frame": held.settings.frame_ancestors != "'none'", "shows_numbers": shared.part is None,
+        "in_dialog": in_dialog,
+        "state": shared.state, "run": run, "model": run.model, "models": held.models,
+    }  # fmt: skip
+    return held.templates.render("share/_share.html" if in_dialog else "share/page.html", **context)
+
+
+def _look(query: QueryParams, shared: Shared, wrong: dict[str, str]) -> Look:
+    """The look asked for. A colour of the reader's own goes before a named one."""
+    pairs = [(name, value) for name, value in query.multi_items() if name in ("theme", "hide")]
+    pairs.append(("accent", query.get("colour", "").strip() or query.get("accent", "")))
+    while True:
+        try:
+            return look_of(QueryParams(pairs), shared.hides)
+        except SettingError as error:
+            wrong["colour" if error.part == "accent" else error.part] = f"{error.message} {error.hint}"
+            pairs = [pair for pair in pairs if pair[0] != error.part]
+
+
+def _size(query: QueryParams, shared: Shared, wrong: dict[str, str]) -> Size:
+    width, height = query.get("width", "").strip(), query.get("height", "").strip()
+    size = Size("100%", shared.height)
+    if width and width != "100%":
+        if width.isdecimal() and NARROWEST <= int(width) <= WIDEST:
+            size = replace(size, width=width)
+        else:
+            wrong["width"] = f"Write 100% or a number of pixels from {NARROWEST} to {WIDEST}."
+    if height:
+        if height.isdecimal() and NARROWEST <= int(height) <= HIGHEST:
+            size = replace(size, height=int(height))
+        else:
+            wrong["height"] = f"Write a number of pixels from {NARROWEST} to {HIGHEST}."
+    return size
+
+
+def _script(origin: str) -> str:
+    """The HTML that a page with frames needs once, so that they are as high as their content."""
+    return (
+        f'<script src="{origin}{host_script.url()}" integrity="{host_script.integrity()}" '
+        'crossorigin="anonymous" async></script>'
+    )

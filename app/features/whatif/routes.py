@@ -1,0 +1,61 @@
+"""What if: set any number, or switch off a head, a neuron or a whole part, and compare the run with what it was."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from app.features.explore.routes import HEADERS, target_field
+from app.features.whatif.view import (
+    choices,
+    neuron,
+    sets,
+    whatif_view,
+)
+from app.panels.sentence import sentence_view
+from app.request.query import LARGEST, Held, PageState
+from app.request.state import State
+from app.services import Services
+from model import Run
+
+router = APIRouter(include_in_schema=False)
+
+Whole = Annotated[int | None, Query(ge=0, le=LARGEST)]
+Draft = Annotated[str, Query(max_length=200)]
+
+
+@router.api_route("/whatif", methods=["GET", "HEAD"])
+async def whatif(
+    state: PageState, held: Held, block: Whole = None, number: Whole = None, draft: Draft = ""
+) -> Response:
+    """The page. `block` and `number` name a neuron to switch off, which then becomes part of the address.
+
+    `draft` is a change that stands in the field to be edited; nothing is set before it is sent.
+    """
+    base = await held.runs.use(state.change(), lambda run: run)
+    if number is not None:
+        change = neuron(base, block or 0, number)
+        return RedirectResponse(state.change(*state.changes, change).url("/whatif"), 303)
+    html = await held.runs.use(state, lambda run: render(held, base, run, state, draft))
+    return HTMLResponse(html, headers=HEADERS)
+
+
+def render(held: Services, base: Run, changed: Run, state: State, draft: str) -> str:
+    plain = state.change()
+    return held.templates.render(
+        "whatif/page.html",
+        state=state,
+        run=base,
+        model=base.model,
+        models=held.models,
+        sentence=sentence_view(base, plain.select("loss")),
+        target_field=target_field(base, state),
+        wrong="",
+        action="/whatif",
+        sets=sets(base, state),
+        choices=choices(base),
+        draft=draft,
+        found=whatif_view(base, changed, state) if state.changes else None,
+    )

@@ -1,0 +1,231 @@
+"""What a reader sees when something is wrong: the part named, a way out, their own input kept. Never a stack trace."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
+from starlette.datastructures import QueryParams
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, JSONResponse, Response
+
+from app.request.generation import BOS
+from app.request.look import Look, look_of
+from app.request.query import RunQuery
+from app.request.state import State, path_of
+from app.server.limits import TooMany
+from app.server.security import FRAMED, HEADERS
+from app.services import Services
+from app.stores.runs import Busy
+from model.errors import CheckpointError, ReaderError, TargetError
+
+log = logging.getLogger(__name__)
+
+BUSY_SECONDS = 5
+
+UNKNOWN = {"unknown_model", "model_not_here", "unknown_site", "unknown_job", "unknown_page"}
+
+TITLES = {
+    "at": "That address names nothing here",
+    "text": "That text cannot be run",
+    "target": "That target cannot be used",
+    "model": "There is no such model",
+    "eta": "That learning rate cannot be used",
+    "steps": "That many steps cannot be taken",
+    "set": "That number cannot be set",
+}
+
+# Pages whose form is shown again, with what the reader put in.
+FORMS = {"/explore": "sentence/_ask.html", "/whatif": "sentence/_ask.html", "/learn": "learn/_form.html"}
+
+# A correct value of each parameter that can be malformed.
+EXAMPLES = {
+    "body": 'Send JSON with Content-Type: application/json, as in {"text": "The cat sat on the", "steps": 3}.',
+    "bos": BOS,
+    "row": "A row counts from 0, as in row=16.",
+    "col": "A column counts from 0, as in col=16.",
+    "offset": "An offset counts from 0, as in offset=20.",
+    "limit": "A limit is a whole number, as in limit=20.",
+    "order": "Write order=size or order=index.",
+    "format": "Write format=json or format=csv.",
+    "target": "A target is one token, as in target= Mary.",
+    "eta": "A learning rate is a number from 0 up, as in eta=0.01; left out, it is measured.",
+    "steps": "Write a whole number from 1 to 50, as in steps=10.",
+    "optimizer": "Write optimizer=sgd or optimizer=adamw.",
+    "nudge": "Write how far to move the number, above 0 and up to 1000, as in nudge=0.1.",
+    "after": "Write a whole number of steps from 1 to 50, as in after=3.",
+    "depth": "Write depth=0 for no inputs, 1 for those of the number, 2 for theirs as well.",
+    "links": "Write links=0 to leave out the links to this site.",
+    "set": "Write a place and a number, as in set=blocks.1.attn.z[:,2,:]=0; up to 16 of them.",
+}
+
+
+OF_THE_BODY = (400, 408, 413)  # statuses for one that cannot be read (raised by FastAPI), is too slow, is too large
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that is wrong. `offers` are targets that would do, where the target is the part.
+
+    `wait` is after how many seconds the same may be asked again, where that is all it takes.
+    """
+
+    status: int
+    code: str
+    message: str
+    hint: str = ""
+    part: str = ""
+    offers: tuple[str, ...] = ()
+    wait: int = 0
+
+    @property
+    def title(self) -> str:
+        if self.status in (429, 503):
+            return "Too much at once"
+        if self.status >= 500:
+            return "Something went wrong here"
+        if self.part:
+            return TITLES.get(self.part, f"“{self.part}” cannot be read")
+        return "There is no such page" if self.status == 404 else "That cannot be done"
+
+    def json(self) -> dict[str, dict[str, str]]:
+        return {"error": {"code": self.code, "message": self.message, "hint": self.hint, "part": self.part}}
+
+
+def fault_of(error: Exception) -> Fault:
+    """What to tell about an error."""
+    if isinstance(error, CheckpointError):
+        return Fault(500, error.code, error.message, error.hint, error.part)
+    if isinstance(error, ReaderError):
+        status = 404 if error.code in UNKNOWN else 409 if error.code == "steps_not_taken" else 400
+        offers = error.tokens if isinstance(error, TargetError) else ()
+        return Fault(status, error.code, error.message, error.hint, error.part, offers)
+    if isinstance(error, RequestValidationError):
+        return _malformed(error.errors()[0])
+    if isinstance(error, Busy):
+        message = str(error) or "Many runs are waiting already."
+        return Fault(503, "busy", message, "Try again in a few seconds.", wait=BUSY_SECONDS)
+    if isinstance(error, TooMany):
+        hint = f"Try again in {error.seconds} second{'s' if error.seconds != 1 else ''}."
+        return Fault(429, "too_many_requests", str(error), hint, wait=error.seconds)
+    if isinstance(error, HTTPException) and error.status_code in OF_THE_BODY:
+        unread = error.status_code == 400
+        message, hint = ("The body of the request cannot be read.", EXAMPLES["body"]) if unread else (error.detail, "")
+        return Fault(error.status_code, f"http_{error.status_code}", message, hint, "body")
+    if isinstance(error, HTTPException):
+        methods = ", ".join(sorted((error.headers or {}).get("Allow", "GET").split(", ")))
+        messages = {404: "Nothing lies at this address.", 405: f"This address only answers {methods}."}
+        return Fault(error.status_code, f"http_{error.status_code}", messages.get(error.status_code, str(error.detail)))
+    return Fault(500, "internal", "The fault is in this program, not in what you asked; it has been logged.")
+
+
+def _malformed(error: Mapping[str, Any]) -> Fault:
+    """A parameter that FastAPI could not read, in words."""
+    part = str(next(place for place in reversed(error["loc"]) if isinstance(place, str)))
+    given, limits = str(error.get("input", ""))[:80], error.get("ctx", {})
+    choices = re.sub(r"'(.*?)'", r"“\1”", str(limits.get("expected")))  # pydantic writes 'sgd' or 'adamw'
+    says = {
+        "missing": "is missing",
+        "json_invalid": "is not valid JSON",
+        "int_parsing": f"is “{given}”, but must be a whole number",
+        "int_parsing_size": "is too large",
+        "bool_parsing": f"is “{given}”, but must be 0 or 1",
+        "greater_than_equal": f"is {given}, but may not be less than {str(limits.get('ge')).removesuffix('.0')}",
+        "greater_than": f"is {given}, but must be more than {str(limits.get('gt')).removesuffix('.0')}",
+        "less_than_equal": f"is {given}, but may not be more than {str(limits.get('le')).removesuffix('.0')}",
+        "literal_error": f"is “{given}”, but must be {choices}",
+        "string_too_long": f"is longer than {limits.get('max_length')} characters",
+        "too_long": f"is given more than {limits.get('max_length')} times",
+        "float_parsing": f"is “{given}”, but must be a number",
+        "finite_number": f"is “{given}”, but must be a number",
+    }
+    name = "body of the request" if error["loc"][0] == part == "body" else f"parameter {part}"
+    message = f"The {name} {says.get(error['type'], 'cannot be read')}."
+    return Fault(400, "bad_parameter", message, EXAMPLES.get(part, ""), part)
+
+
+def add_handlers(app: FastAPI) -> None:
+    """All errors of all routes end here."""
+
+    async def handle(request: Request, error: Exception) -> Response:
+        return answer_to(request, error)
+
+    for kind in (ReaderError, RequestValidationError, HTTPException, Busy, TooMany, Exception):
+        app.add_exception_handler(kind, handle)
+
+
+def answer_to(request: Request, error: Exception) -> Response:
+    """What a reader is told about an error."""
+    fault = fault_of(error)
+    headers = {"Retry-After": str(fault.wait)} if fault.wait else {}
+    if fault.status == 500:
+        headers |= HEADERS  # the answer to a crash does not pass through the middleware
+        log.error("%s %s: %s", request.method, path_of(request), fault.message)
+    return answer(request, fault, headers)
+
+
+def answer(request: Request, fault: Fault, headers: dict[str, str]) -> Response:
+    """JSON for the API, a fragment for HTMX (put into the page's notice), a page otherwise."""
+    if path_of(request).startswith("/api/"):
+        return JSONResponse(fault.json(), fault.status, headers)
+    headers |= {"Vary": "HX-Request, HX-Target, HX-History-Restore-Request", "Cache-Control": "no-cache"}
+    held: Services = request.app.state.services
+    kept = kept_state(held, request.query_params)
+    if fault.code == "bad_target":
+        fault = replace(fault, offers=(*with_space(held, kept), *fault.offers))
+    path = path_of(request) if path_of(request) in FORMS else ""
+    given = {name: request.query_params.get(name, "") for name in ("target", "eta", "optimizer", "steps")}
+    context = {
+        "fault": fault, "state": kept, "models": held.models, "path": path, "form": FORMS.get(path, ""),
+        "fields": given | {"text": kept.text, "steps": given["steps"] or str(kept.steps)},
+    }  # fmt: skip
+    if request.headers.get("HX-Request") and not request.headers.get("HX-History-Restore-Request"):
+        headers |= {"HX-Retarget": "#notice", "HX-Reswap": "innerHTML", "HX-Reselect": "#fault", "HX-Push-Url": "false"}
+        html = held.templates.render("errors/_error.html", **context)
+    elif path_of(request).startswith(FRAMED):
+        html = held.templates.render("embed/error.html", look=kept_look(request.query_params), **context)
+    else:
+        html = held.templates.render("errors/page.html", **context)
+    return HTMLResponse(html, fault.status, headers)
+
+
+def kept_look(query: QueryParams) -> Look:
+    """An embed's look as far as it can be read: an error too stands on someone else's page."""
+    given = [(name, query.get(name, "")) for name in ("theme", "accent")]
+    while True:
+        try:
+            return look_of(QueryParams(given), ())
+        except ReaderError as error:
+            given = [pair for pair in given if pair[0] != error.part]
+
+
+def with_space(held: Services, state: State) -> list[str]:
+    """The target with a space in front, where that is one token: most words are tokens only so."""
+    spaced = f" {state.target}"
+    try:
+        tokenizer = held.models.tokenizer(state.model)
+        return [spaced] if len(tokenizer.encode(spaced)) == 1 else []
+    except ReaderError:
+        return []
+
+
+def kept_state(held: Services, query: QueryParams) -> State:
+    """The reader's input as they gave it, for the form. An unknown model gives way to the default one;
+    numbers set are left out, since they may be what is wrong."""
+    model = query.get("model", "")
+    model = model if model in held.models else ""
+    bos = query.get("bos", "1").lower() not in ("0", "false", "off", "no", "f", "n")
+    text = query.get("text", held.models.entry(model).text).replace("\r\n", "\n")
+    text = text[: held.settings.max_text]
+    state = State(model, text, query.get("target", ""), bos, query.get("at", ""))
+    try:
+        ways = RunQuery.model_validate({name: query[name] for name in ("eta", "optimizer", "steps") if name in query})
+    except ValidationError:
+        return state
+    return replace(state, eta=ways.eta, optimizer=ways.optimizer, steps=ways.steps)

@@ -1,0 +1,198 @@
+"""The sentence section: tokens with their places and bytes, what is predicted, the likeliest next tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from markupsafe import Markup
+
+from app.panels.why.numbers import exact
+from app.render import cost, numbers
+from app.render.tokens import token_html
+from app.request.state import Cells, State
+from model import LanguageModel, Run
+from model.address import Address, Calc, parse
+
+GUESSES = 5
+
+# Of a text of more tokens than the first of these, so many are shown around what is looked at, and at the end.
+MOST_TOKENS, AROUND, AT_THE_END = 96, 32, 4
+
+# Axes that are positions, and what a position on them is called beside its token.
+ROLES = {"pos": "", "query": "query", "key": "key"}
+
+
+@dataclass(frozen=True)
+class Token:
+    """One token of the sentence; `link` selects it. `gap` leads to tokens before it that are left out, if there are."""
+
+    position: int
+    link: Markup
+    shown: Markup
+    id: int
+    bytes: str
+    gap: Markup = Markup("")
+
+
+@dataclass(frozen=True)
+class Guess:
+    """One likely next token: `width` is its bar in percent, `number` its probability as a link."""
+
+    shown: Markup
+    name: str
+    width: float
+    number: Markup
+    target_url: str
+    is_target: bool
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """All that the section shows. `rest` is the probability of all tokens that are not listed, as a link.
+
+    `n_set` is how many numbers the reader set.
+    """
+
+    tokens: tuple[Token, ...]
+    last: Token
+    target: Markup
+    target_is_own: bool
+    is_sequence: bool
+    loss: Markup
+    guesses: tuple[Guess, ...]
+    n_rest: int
+    rest: Markup
+    own_url: str
+    sequence_url: str
+    cost: str
+    can_learn: bool
+    n_set: int
+
+
+def sentence_view(run: Run, state: State) -> Sentence:
+    """`state.at` is the selected address: its positions are marked among the tokens."""
+    cells = Cells(state)
+    tokenizer, last = run.model.tokenizer, run.n_pos - 1
+    tokens = tuple(token_views(run, cells, roles(run, state.at)))
+    top = listed(run)
+    rest = 1.0 - sum(p for _, p in top)
+    closed = "calc(1" + "".join(f"-probs[{last},{v}]" for v, _ in top) + ")"
+    return Sentence(
+        tokens=tokens,
+        last=tokens[-1],
+        target=token_html(tokenizer, run.target),
+        target_is_own=run.target_is_own,
+        is_sequence=run.is_sequence,
+        loss=cells.number("loss", exact(float(run.tensor("loss"))), css="num live"),
+        guesses=tuple(guess_views(run, state, cells, top)),
+        n_rest=run.model.config.d_vocab - len(top),
+        rest=cells.number(closed, numbers.percent(max(rest, 0.0))),
+        own_url=state.aim("").url(),
+        sequence_url=state.aim("sequence").url(),
+        cost=cost.of_text(run),
+        can_learn=not run.is_long,
+        n_set=numbers_set(run),
+    )
+
+
+def numbers_set(run: Run) -> int:
+    """How many numbers the changes set: all of a range, and each once, however many changes meet in it."""
+    masks: dict[str, np.ndarray[tuple[int, ...], np.dtype[np.bool_]]] = {}
+    for patch in run.patches:
+        mask = masks.setdefault(patch.at.site, np.zeros(run.shape(patch.at.site), dtype=bool))
+        mask[patch.at.index] = True
+    return sum(int(np.count_nonzero(mask)) for mask in masks.values())
+
+
+def listed(run: Run) -> list[tuple[int, float]]:
+    """The likeliest next tokens with their probabilities, and the target where it is not among them."""
+    top = run.top(GUESSES)
+    if run.is_sequence or run.target in dict(top):
+        return top
+    return [*top, (run.target, float(run.value_at("probs", (run.n_pos - 1, run.target))))]
+
+
+def token_views(run: Run, cells: Cells, marked: dict[int, str]) -> list[Token]:
+    """All tokens; of a long text those around the marked ones and the end."""
+    tokenizer = run.model.tokenizer
+    found: list[Token] = []
+    after = 0
+    for t in in_view(run.n_pos, sorted(marked)):
+        token = run.tokens[t]
+        shown = token_html(tokenizer, token)
+        role = f'<span class="role">{marked[t]}</span>' if marked.get(t) else ""
+        link = cells.link(
+            f"tokens[{t}]",
+            Markup(f'<span class="i">{t}{role}</span>{shown}'),
+            css="token",
+            current=t in marked,
+            attributes=f' title="position {t}, token {token}"',
+        )
+        found.append(Token(t, link, shown, token, tokenizer.bytes(token).hex(" ").upper(), _gap(cells, after, t)))
+        after = t + 1
+    return found
+
+
+def in_view(n: int, marked: list[int]) -> list[int]:
+    """The positions shown of a text of `n` tokens: all, or some around each marked one (none: the end) and the last."""
+    if n <= MOST_TOKENS:
+        return list(range(n))
+    each = AROUND // max(len(marked), 1)
+    shown = {0, *range(n - AT_THE_END, n)}
+    for t in marked or [n - 1]:
+        first = min(max(t - each // 2, 0), n - each)
+        shown |= set(range(first, first + each))
+    return sorted(shown)
+
+
+def _gap(cells: Cells, start: int, stop: int) -> Markup:
+    """A way to the tokens from `start` up to `stop` that are left out: to the nearest of them."""
+    if start == stop:
+        return Markup("")
+    words = f"{stop - start:,} more"
+    return cells.link(
+        f"tokens[{stop - 1}]", Markup(words), css="gap", attributes=f' title="positions {start} to {stop - 1}"'
+    )
+
+
+def guess_views(run: Run, state: State, cells: Cells, top: list[tuple[int, float]]) -> list[Guess]:
+    model = run.model
+    return [
+        Guess(
+            shown=token_html(model.tokenizer, token),
+            name=model.tokenizer.show(token),
+            width=round(100 * p, 2),
+            number=cells.number(f"probs[{run.n_pos - 1},{token}]", numbers.percent(p)),
+            target_url=state.aim(writable(model, token)).url(),
+            is_target=not run.is_sequence and token == run.target,
+        )
+        for token, p in top
+    ]
+
+
+def writable(model: LanguageModel, token: int) -> str:
+    """How to write a token in the target field, which holds one line: by its id where its text has a line end."""
+    name = model.target_name(token)
+    return name if name.isprintable() else f"id:{token}"
+
+
+def roles(run: Run, at: str) -> dict[int, str]:
+    """Positions that the selected address names, and as what: query, key, or just the position."""
+    parsed = parse(at)
+    if isinstance(parsed, Calc):
+        return {}
+    found: dict[int, str] = {}
+    axes = run.model.graph[parsed.site].axes
+    for axis, index in zip(axes, parsed.index, strict=False):
+        if axis in ROLES and isinstance(index, int):
+            found[index] = " ".join(filter(None, (found.get(index, ""), ROLES[axis])))
+    return found
+
+
+def heading(run: Run, at: str) -> str:
+    """What is selected, in plain text, for the page's title: the number, or the tensor of which several are."""
+    parsed = parse(at)
+    if isinstance(parsed, Address) and not run.check(parsed).is_single:
+        return f"{run.model.graph[parsed.site].title}: {parsed}"
+    return f"{at if len(at) <= 60 else at[:57] + '…'} = {exact(float(run.values(at)))}"

@@ -1,0 +1,96 @@
+"""The check: recomputed against captured, digit by digit."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from app.render import numbers
+from model.explain import FLOOR, TOLERANCE
+
+if TYPE_CHECKING:
+    from model.explain import Explanation
+
+FIGURES = 11
+
+
+@dataclass(frozen=True)
+class Digits:
+    """A number's digits: those that both numbers share, then those beyond."""
+
+    same: str
+    beyond: str
+
+
+@dataclass(frozen=True)
+class Check:
+    """What the reader is told; `fault` where the two do not meet."""
+
+    recomputed: Digits
+    captured: Digits
+    captured_as: str
+    difference: str
+    fault: bool
+    allowed: str
+    how: str
+    mark: str
+    verdict: str
+
+
+def check(e: Explanation) -> Check:
+    """The comparison that `e` makes, in words and digits."""
+    recomputed, captured = compared(e.total, e.value)
+    return Check(
+        recomputed=recomputed,
+        captured=captured,
+        captured_as="worked out directly" if e.site == "calc" else "captured in float32",
+        difference=numbers.value(e.difference, 12) if e.difference == 0 else numbers.scientific(e.difference),
+        fault=e.fault,
+        allowed=numbers.scientific(e.allowed, 1),
+        how=_how(e) if math.isfinite(e.allowed) else "",
+        mark="✗" if e.fault else "✓" if math.isfinite(e.total) else "",
+        verdict=_verdict(e),
+    )
+
+
+def compared(a: float, b: float) -> tuple[Digits, Digits]:
+    """Two numbers written alike, cut where they part."""
+    left, right = _written(a, a, b), _written(b, a, b)
+    same = 0
+    while same < min(len(left), len(right)) and left[same] == right[same]:
+        same += 1
+    if numbers.special(a) or numbers.special(b):
+        same = len(left) if left == right else 0
+    return Digits(left[:same], left[same:]), Digits(right[:same], right[same:])
+
+
+def _written(x: float, a: float, b: float) -> str:
+    odd = numbers.special(x)
+    if odd:
+        return odd
+    most = max((abs(v) for v in (a, b) if math.isfinite(v)), default=0.0)
+    if most == 0:
+        return "0"
+    power = math.floor(math.log10(most))
+    if -6 <= power < 9:
+        return numbers.fixed(x, max(FIGURES - 1 - power, 0))
+    return f"{numbers.fixed(x / 10.0**power, FIGURES - 1)}×10{numbers.superscript(power)}"
+
+
+def _how(e: Explanation) -> str:
+    if e.allowed <= FLOOR:
+        return "a floor for numbers near zero"
+    power = f"10{numbers.superscript(round(math.log10(TOLERANCE)))}"
+    if e.combine == "sum":
+        return f"{power} × the sum of the terms’ sizes, {numbers.value(e.allowed / TOLERANCE, 2)}"
+    return f"{power} × the value"
+
+
+def _verdict(e: Explanation) -> str:
+    if not e.fault:
+        return "They agree." if math.isfinite(e.total) else "Neither is a finite number."
+    if math.isnan(e.difference) or math.isinf(e.difference):
+        return "They cannot be compared: not both are finite numbers."
+    times = e.difference / e.allowed
+    return f"They do not agree: the difference is {numbers.value(abs(times), 1)} times what rounding explains."

@@ -1,0 +1,77 @@
+"""From a part's name and a query to HTML: inside a lesson, as a placeholder that loads later, or alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from fastapi.exceptions import RequestValidationError
+from markupsafe import Markup
+from pydantic import ValidationError
+
+from app.parts.base import (
+    Here,
+    Numbers,
+    Part,
+    Scene,
+    Settings,
+)
+from app.parts.table import PARTS
+from app.request.state import State
+from app.services import Services
+from model import Run
+
+RUN = ("model", "text", "target", "bos")
+
+
+def settings_of(part: Part, query: Mapping[str, Any]) -> Settings:
+    """The part's settings from a query. An error names the parameter, as everywhere in the app."""
+    try:
+        return part.settings.model_validate({k: v for k, v in query.items() if v != "" and k not in RUN})
+    except ValidationError as error:
+        raise RequestValidationError(error.errors()) from None
+
+
+def part_html(held: Services, part: Part, run: Run, state: State, settings: Settings) -> Markup:
+    """The whole fragment. Its numbers open where the state says: on the part's own page where it stands alone."""
+    here = Here(part, replace(state.select(""), order="size"), settings)
+    num = Numbers(run, here.state, form=here.go)
+    scene = Scene(held, run, here.state, num)
+    view = part.view(scene, settings)
+    return Markup(
+        held.templates.render(
+            part.template,
+            part=part,
+            here=here,
+            s=settings,
+            view=view,
+            num=num,
+            scene=scene,
+            run=run,
+            model=run.model,
+            go_action=here.state.page,
+            go_fields=here.state.page_query,
+        )
+    )
+
+
+class Live:
+    """`live("arrows", ax=2.0)` in a lesson's template. `everything` renders all parts at once, for paper."""
+
+    def __init__(self, scene: Scene, *, everything: bool = False) -> None:
+        self.scene, self.everything = scene, everything
+
+    def __call__(self, name: str, *, now: bool = False, **given: Any) -> Markup:
+        """A part: at once (`now`), or a place that is filled when the reader comes near.
+
+        `model`, `text`, `target` and `bos` may be given too: the part then looks at a run of its own.
+        """
+        part = PARTS[name]
+        state = replace(self.scene.state, at="", **{k: given.pop(k) for k in RUN if k in given})
+        settings = part.settings.model_validate(given)
+        if now or self.everything:
+            run = self.scene.run if state == replace(self.scene.state, at="") else self.scene.run_of(state)
+            return part_html(self.scene.held, part, run, state, settings)
+        here = Here(part, state, settings)
+        return Markup(self.scene.held.templates.render("parts/_later.html", part=part, here=here))

@@ -1,0 +1,172 @@
+"""Texts being made: tokens are made only while someone asks for them, so a reader who goes away stops the work.
+
+A request advances its generation for a bounded time (by one token at least) and answers with what there is; the next
+one goes on from there. Nothing runs between requests. What is dropped from memory, or was made on another server, is
+made again: the same key gives the same tokens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from app.server.limits import spend
+from app.server.process import use_threads
+from app.settings import Settings
+from app.stores.models import ModelStore
+from app.stores.runs import Busy
+from model import LanguageModel
+from model.errors import ReaderError
+from model.generate import Step
+from model.sample import Settings as Sampling
+
+MOST_TOKENS = 60  # of one generation; a reader goes on from the text it made
+
+
+class Key(NamedTuple):
+    """What makes two requests the same generation, however many of its tokens they want."""
+
+    model: str
+    text: str
+    bos: bool
+    sampling: Sampling
+    stop: str
+    picks: tuple[tuple[int, int], ...]
+    compare: bool
+
+
+@dataclass(frozen=True)
+class Made:
+    """A token made, and the probability that the model itself gave it."""
+
+    step: Step
+    prob: float
+
+
+class Generation:
+    """One text being made. `made` only ever grows; `ended` says that the text itself came to an end."""
+
+    def __init__(self, model: LanguageModel, key: Key) -> None:
+        self.model, self.key = model, key
+        self.made: list[Made] = []
+        self.prompt = model.encode(key.text, bos=key.bos)
+        self._lock = threading.Lock()
+        self._error: ReaderError | None = None
+        s = key.sampling
+        self._steps: Iterator[Step] | None = model.generate(
+            self.prompt, MOST_TOKENS, temperature=s.temperature, top_k=s.top_k, top_p=s.top_p, seed=s.seed,
+            stop=key.stop, forced=dict(key.picks), compare=key.compare,
+        )  # fmt: skip
+
+    @property
+    def ended(self) -> bool:
+        return bool(self.made) and self.made[-1].step.end in ("end token", "stop text")
+
+    def complete(self, n: int) -> bool:
+        """Whether the first `n` tokens are there, or all there will ever be."""
+        return len(self.made) >= n or self.ended
+
+    def advance(self, n: int, seconds: float) -> None:
+        """Go on towards `n` tokens for so long; one token is made however long it takes."""
+        until = time.monotonic() + seconds
+        with self._lock:
+            while not self.complete(n):
+                self._one()
+                if time.monotonic() >= until:
+                    return
+
+    def _one(self) -> None:
+        if self._error:
+            raise self._error
+        try:
+            step = next(self._steps) if self._steps else None
+        except ReaderError as error:
+            self._error = error
+            raise
+        assert step is not None
+        prob = step.prob
+        self.made.append(Made(replace(step, choice=replace(step.choice)), prob))  # without the arrays that `prob` left
+        if step.end:
+            self._steps = None  # the cache of keys and values goes with it
+
+    @property
+    def nbytes(self) -> int:
+        """The logits of each step, and the keys and values while it can go on."""
+        c = self.model.config
+        cache = 2 * c.n_layer * c.n_ctx * c.d_model if self._steps else 0
+        return 4 * (cache + len(self.made) * c.d_vocab)
+
+
+class Generations:
+    """Generations by their key, the least recently used ones dropped once all exceed the memory budget."""
+
+    def __init__(self, models: ModelStore, settings: Settings) -> None:
+        self._models = models
+        self._budget = settings.generation_memory_mb * 2**20
+        self._queue = settings.run_queue
+        self._threads = settings.threads
+        self._pool = ThreadPoolExecutor(settings.run_threads, thread_name_prefix="generate")
+        self._lock = threading.Lock()
+        self._waiting = 0
+        self._kept: OrderedDict[Key, Generation] = OrderedDict()
+        models.on_unload(self._forget)
+
+    async def advance(self, key: Key, n: int, seconds: float) -> Generation:
+        """The generation, gone on towards `n` tokens for about so many seconds. Raises ReaderError, Busy, TooMany."""
+        with self._lock:
+            if self._waiting >= self._queue:
+                raise Busy
+            if (known := self._kept.get(key)) is None or not known.complete(n):
+                spend()
+            self._waiting += 1
+        try:
+            with self._models.in_use(key.model):
+                await self._models.ready(key.model)
+                return await asyncio.wrap_future(self._pool.submit(self._advance, key, n, seconds))
+        finally:
+            with self._lock:
+                self._waiting -= 1
+
+    def close(self) -> None:
+        """Begin nothing more."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _advance(self, key: Key, n: int, seconds: float) -> Generation:
+        model = self._models.get(key.model)
+        use_threads(model.n_parameters, self._threads)
+        with self._lock:
+            generation = self._kept.get(key)
+        if generation is None:
+            fresh = Generation(model, key)
+            with self._lock:
+                generation = self._kept.setdefault(key, fresh)
+        try:
+            generation.advance(n, seconds)
+        finally:
+            self._keep(key, generation)
+        return generation
+
+    def _keep(self, key: Key, generation: Generation) -> None:
+        """Make it the latest used; drop the oldest until all fit. The latest stays: it is being read."""
+        with self._lock:
+            if not self._models.is_current(generation.model):
+                return
+            self._kept[key] = generation
+            self._kept.move_to_end(key)
+            while len(self._kept) > 1 and sum(g.nbytes for g in self._kept.values()) > self._budget:
+                self._kept.popitem(last=False)
+
+    def _forget(self, model: str) -> None:
+        """Drop all texts of a model that was unloaded: they would hold its weights."""
+        with self._lock:
+            for key in [key for key in self._kept if key.model == model]:
+                del self._kept[key]
+
+    def __len__(self) -> int:
+        return len(self._kept)
