@@ -11,11 +11,11 @@ from torch.nn.functional import cross_entropy
 
 from benchmarks import nets
 from benchmarks.race import Race
-from model.backward import site_gradients
-from model.gpt2 import Block
-from model.learn import Learning
+from model.arch.gpt2 import Block
 from model.ops.update import Rate
-from model.run import Run
+from model.runtime.backward import site_gradients
+from model.runtime.learn import Learning
+from model.runtime.run import Run
 
 LENGTHS = (15, 128, 512)
 STEPS = 10

@@ -16,11 +16,11 @@ from app.settings import Settings
 from benchmarks import nets
 from benchmarks.nets import GPT2_SMALL
 from benchmarks.table import Row, Table
-from model.backward import site_gradients
-from model.config import Config
-from model.gpt2 import GPT2
-from model.language_model import LanguageModel
-from model.tokenizer import Tokenizer
+from model.arch.config import Config
+from model.arch.gpt2 import GPT2
+from model.runtime.backward import site_gradients
+from model.runtime.language_model import LanguageModel
+from model.weights.tokenizer import Tokenizer
 
 T = TypeVar("T")
 

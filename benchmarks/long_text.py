@@ -26,11 +26,11 @@ from urllib.request import Request, urlopen
 
 import torch
 
-from model.checkpoints import save_network
-from model.config import Config
-from model.gpt2 import GPT2
-from model.graph import Graph
+from model.arch.config import Config
+from model.arch.gpt2 import GPT2
+from model.arch.graph import Graph
 from model.loading import EMBEDDED
+from model.weights.checkpoints import save_network
 
 GPT2_SMALL = Config(n_layer=12, n_head=12, d_model=768, d_mlp=3072, d_vocab=50257, n_ctx=1024)
 MOST_MEMORY = 2500  # MB

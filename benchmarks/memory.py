@@ -45,8 +45,8 @@ def measure(what: str) -> dict[str, int]:
     from app.stores.learned import learn
     from benchmarks import nets
     from benchmarks.growth import with_random_weights
-    from model.language_model import LanguageModel
     from model.ops.update import Rate
+    from model.runtime.language_model import LanguageModel
 
     tune(10**8)
     before = status("VmRSS")

@@ -22,9 +22,9 @@ from app.settings import Settings
 from benchmarks.long_text import PANEL, checkpoint
 from benchmarks.nets import GPT2_SMALL
 from benchmarks.table import Row, Table, verdict
-from model.address import Address
-from model.config import Config
-from model.graph import Graph
+from model.address.parser import Address
+from model.arch.config import Config
+from model.arch.graph import Graph
 from model.loading import EMBEDDED, load
 
 SENTENCES = 12

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from model import hub
-from model.checkpoints import Advance, read_checkpoint
-from model.device import Device, chosen
 from model.errors import UnknownModel
-from model.language_model import LanguageModel
+from model.runtime.device import Device, chosen
+from model.runtime.language_model import LanguageModel
 from model.toy import toy
+from model.weights import hub
+from model.weights.checkpoints import Advance, read_checkpoint
 
 EMBEDDED = Path(__file__).parent / "embedded" / "weights"
 BUILT_IN = ("embedded", "toy")

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import torch
 
-from model.checkpoints import save_network
-from model.config import Config
-from model.gpt2 import GPT2
-from model.language_model import LanguageModel
-from model.tokenizer import Tokenizer, write_tokenizer
+from model.arch.config import Config
+from model.arch.gpt2 import GPT2
+from model.runtime.language_model import LanguageModel
+from model.weights.checkpoints import save_network
+from model.weights.tokenizer import Tokenizer, write_tokenizer
 
 WORDS = ("the", " cat", " sat", " on", " the", " mat", " dog")
 START_ID = 0

@@ -17,8 +17,8 @@ def find() -> Path | None:
     """The directory: named by EVERYNUMBER_GPT2, else below one of EVERYNUMBER_MODELS, else in the hub's cache."""
     if named := os.environ.get("EVERYNUMBER_GPT2"):
         return Path(named).resolve()
-    from model import hub
     from model.loading import in_directories
+    from model.weights import hub
 
     published = hub.published("gpt2")
     assert published is not None

@@ -25,10 +25,10 @@ from urllib.parse import unquote
 import pytest
 from huggingface_hub import close_session, constants, file_download
 
-from model import hub
-from model.checkpoints import WEIGHTS, read_config, save_network
-from model.hub import Published
 from model.loading import EMBEDDED
+from model.weights import hub
+from model.weights.checkpoints import WEIGHTS, read_config, save_network
+from model.weights.hub import Published
 from tests.model.models import SHAPES, random_network
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"

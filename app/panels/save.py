@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from app.render import numbers
 from app.request.state import State, rooted
-from model.address import Address
+from model.address.parser import Address
 
 if TYPE_CHECKING:
     from model import Run
-    from model.explain import Explanation
+    from model.explain.explanation import Explanation
 
 MOST_AS_TEXT = 1_000_000  # numbers; more are offered as NPY alone
 TEXTS = ("csv", "json")

@@ -12,7 +12,7 @@ from app.render import cost, numbers
 from app.render.tokens import token_html
 from app.request.state import Cells, State
 from model import LanguageModel, Run
-from model.address import Address, Calc, parse
+from model.address.parser import Address, Calc, parse
 
 GUESSES = 5
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from app.server.size import is_large
 from model import Run
-from model.address import Address, map_addresses, parse
+from model.address.parser import Address, map_addresses, parse
 
 
 def in_words(k: int) -> str:

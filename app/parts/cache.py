@@ -9,7 +9,7 @@ from pydantic import Field
 
 from app.parts import base
 from app.parts.base import Part, Scene
-from model.sample import MAX_SEED
+from model.runtime.sample import MAX_SEED
 
 
 class Settings(base.Settings):

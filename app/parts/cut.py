@@ -9,8 +9,13 @@ from pydantic import Field
 
 from app.parts import base
 from app.parts.base import Part, Scene, formatted
-from model.choice_address import ChoiceAddress
-from model.sample import MAX_SEED, MAX_TEMPERATURE, Candidate, Choice
+from model.runtime.choice_address import ChoiceAddress
+from model.runtime.sample import (
+    MAX_SEED,
+    MAX_TEMPERATURE,
+    Candidate,
+    Choice,
+)
 
 ROWS = 14
 

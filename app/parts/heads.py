@@ -18,8 +18,13 @@ from app.parts.base import (
 )
 from app.parts.mask import check_head
 from app.render import heat
-from model.head_texts import HeadText, looks, shares, texts_of
-from model.heads import KINDS, HeadScores, kinds_of
+from model.study.head_texts import (
+    HeadText,
+    looks,
+    shares,
+    texts_of,
+)
+from model.study.heads import KINDS, HeadScores, kinds_of
 
 MANY = 48  # heads; of larger models one block is shown at a time
 MOST = 16  # positions of the large matrix

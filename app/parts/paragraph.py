@@ -16,8 +16,8 @@ from app.parts.base import (
     formatted,
 )
 from app.render import heat, numbers
-from model.generate import Step
-from model.sample import MAX_SEED, MAX_TEMPERATURE
+from model.runtime.generate import Step
+from model.runtime.sample import MAX_SEED, MAX_TEMPERATURE
 
 
 class Settings(base.Settings):

@@ -10,8 +10,8 @@ from pydantic import Field
 
 from app.parts import base
 from app.parts.base import Part, Scene, formatted
-from model.choice_address import ChoiceAddress
-from model.sample import MAX_TEMPERATURE, Choice
+from model.runtime.choice_address import ChoiceAddress
+from model.runtime.sample import MAX_TEMPERATURE, Choice
 
 TOP = 10
 

@@ -8,10 +8,10 @@ from markupsafe import Markup, escape
 
 from app.render import numbers
 from app.render.tokens import token_html
-from model.config import Config
-from model.graph import Node
-from model.run import Run
-from model.tokenizer import Tokenizer
+from model.arch.config import Config
+from model.arch.graph import Node
+from model.runtime.run import Run
+from model.weights.tokenizer import Tokenizer
 
 LONG = 9  # tokens of more characters than this may be cut off in a table, so they get a title
 

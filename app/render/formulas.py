@@ -16,10 +16,18 @@ from markupsafe import Markup
 from math_core import LatexToMathML
 
 from app.render import numbers
-from model.address import Address, Binary, Call, Negative, Node, Number, Partial
+from model.address.parser import (
+    Address,
+    Binary,
+    Call,
+    Negative,
+    Node,
+    Number,
+    Partial,
+)
 
 if TYPE_CHECKING:
-    from model.explain import Explanation, Factor, Term
+    from model.explain.explanation import Explanation, Factor, Term
 
 CONVERTER = LatexToMathML(fancy_error=False)
 FRONT, BACK = '<math display="block">', "</math>"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from app.request.state import State
 from app.stores.downloads import Download
 from app.stores.models import Entry, ModelStore
-from model.hub import Published, megabytes
+from model.weights.hub import Published, megabytes
 
 FIRST = "gpt2"  # the published model that the menu offers; the others are on the page of models
 

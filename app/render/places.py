@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from model.address import Address, Binary, Calc, Call, Index, Negative, Node, Partial, parse
-from model.graph import Node as Site
-from model.run import Run
+from model.address.parser import (
+    Address,
+    Binary,
+    Calc,
+    Call,
+    Index,
+    Negative,
+    Node,
+    Partial,
+    parse,
+)
+from model.arch.graph import Node as Site
+from model.runtime.run import Run
 
 ATTENTION = ("head", "query", "key")
 

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 if TYPE_CHECKING:
     from model import Run
-    from model.tokenizer import Tokenizer
+    from model.weights.tokenizer import Tokenizer
 
 SPACE = '<span class="sp"> </span>'
 PLACEHOLDER = re.compile(r"\{([tv])(\d+)\}")

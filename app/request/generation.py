@@ -16,7 +16,7 @@ from app.request.state import (
 from app.stores.generations import MOST_TOKENS, Key
 from app.stores.models import Entry, ModelStore
 from model.errors import SettingError
-from model.sample import Settings, check_whole
+from model.runtime.sample import Settings, check_whole
 
 OPENING = "Once upon a time, there was a little"  # a text that wants to go on, where none is given
 LONGEST_STOP = 40

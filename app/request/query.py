@@ -16,10 +16,10 @@ from app.request.state import (
 )
 from app.services import Services
 from app.stores.models import ModelStore
-from model.address import Calc, parse
+from model.address.parser import Calc, parse
 from model.errors import ReaderError
-from model.patch import MOST_CHANGES
-from model.run import MOST_STEPS
+from model.runtime.patch import MOST_CHANGES
+from model.runtime.run import MOST_STEPS
 
 LARGEST = 2**31 - 1
 

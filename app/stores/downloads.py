@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from model import hub
 from model.errors import ReaderError
-from model.hub import Published
+from model.weights import hub
+from model.weights.hub import Published
 
 log = logging.getLogger(__name__)
 

@@ -23,8 +23,8 @@ from app.stores.models import ModelStore
 from app.stores.runs import Busy
 from model import LanguageModel
 from model.errors import ReaderError
-from model.generate import Step
-from model.sample import Settings as Sampling
+from model.runtime.generate import Step
+from model.runtime.sample import Settings as Sampling
 
 MOST_TOKENS = 60  # of one generation; a reader goes on from the text it made
 

@@ -24,17 +24,18 @@ from app.request.state import DEFAULT_TEXT
 from app.server.process import machine_memory, use_threads
 from app.settings import Settings
 from app.stores.downloads import Downloads
-from model import LanguageModel, hub, load
-from model.checkpoints import WEIGHTS
-from model.config import Config
-from model.device import chosen
+from model import LanguageModel, load
+from model.arch.config import Config
 from model.errors import CheckpointError, ReaderError, UnknownModel
-from model.heads import HeadScores, measure_heads
-from model.hub import DownloadError, Published
 from model.loading import EMBEDDED
-from model.tokenizer import Tokenizer, load_tokenizer
+from model.runtime.device import chosen
+from model.study.heads import HeadScores, measure_heads
 from model.toy import CONFIG as TOY_CONFIG
 from model.toy import toy
+from model.weights import hub
+from model.weights.checkpoints import WEIGHTS
+from model.weights.hub import DownloadError, Published
+from model.weights.tokenizer import Tokenizer, load_tokenizer
 
 log = logging.getLogger(__name__)
 

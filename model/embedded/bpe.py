@@ -16,7 +16,7 @@ from model.embedded import WEIGHTS
 from model.embedded import words as w
 from model.embedded.sentences import REPEATED_WORDS, sentence
 from model.embedded.stories import load_stories, split_held_out
-from model.tokenizer import START
+from model.weights.tokenizer import START
 
 SIZE = 2304  # tokens, `<|endoftext|>` included
 SENTENCES = 60_000  # generated sentences among the training text

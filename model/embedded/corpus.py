@@ -19,7 +19,7 @@ from torch import Tensor
 
 from model.embedded.sentences import repeated, repeating, sentence
 from model.embedded.stories import load_stories, split_held_out
-from model.tokenizer import Tokenizer
+from model.weights.tokenizer import Tokenizer
 
 SHORT = 48  # length of a row of single sentences
 COPYING = 64  # length of a row of repeated tokens

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from model.embedded.giving import NICKNAMES
 from model.embedded.words import ALL_NAMES
-from model.tokenizer import Tokenizer
+from model.weights.tokenizer import Tokenizer
 
 HEAD = 2  # of the last block
 

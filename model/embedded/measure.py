@@ -14,8 +14,8 @@ from pathlib import Path
 
 import torch
 
-from model.checkpoints import read_checkpoint
-from model.config import Config
+from model.arch.config import Config
+from model.arch.gpt2 import GPT2
 from model.embedded import CARD, WEIGHTS
 from model.embedded.corpus import Corpus
 from model.embedded.skills import (
@@ -28,9 +28,15 @@ from model.embedded.skills import (
     receivers,
     repetition,
 )
-from model.gpt2 import GPT2
-from model.heads import KINDS, ablate_heads, kinds_of, measure_heads, strongest
-from model.tokenizer import Tokenizer
+from model.study.heads import (
+    KINDS,
+    ablate_heads,
+    kinds_of,
+    measure_heads,
+    strongest,
+)
+from model.weights.checkpoints import read_checkpoint
+from model.weights.tokenizer import Tokenizer
 
 PROMPTS = (
     "Once upon a time, there was a",
@@ -58,7 +64,7 @@ PROMPTS = (
 
 @dataclass(frozen=True)
 class Measured:
-    """The model as the measurements see it (what `model.heads` asks of a loaded model)."""
+    """The model as the measurements see it (what `model.study.heads` asks of a loaded model)."""
 
     net: GPT2
     tokenizer: Tokenizer

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from model.arch.gpt2 import GPT2
 from model.embedded.giving import gift
 from model.embedded.sentences import agreement, closing, repeated
-from model.gpt2 import GPT2
-from model.tokenizer import Tokenizer
+from model.weights.tokenizer import Tokenizer
 
 DEFAULT = "When Mary and John went to the store, John gave a drink to"
 

@@ -21,15 +21,15 @@ from torch import Tensor
 from torch.nn import functional as F
 from tqdm import tqdm
 
-from model.checkpoints import save_network
-from model.config import Config
+from model.arch.config import Config
+from model.arch.gpt2 import GPT2
 from model.embedded import WEIGHTS
 from model.embedded.corpus import Corpus, held_out_rows
 from model.embedded.fused import fused_logits
 from model.embedded.lookups import People, teaching
 from model.embedded.skills import glance, loss_per_token
-from model.gpt2 import GPT2
-from model.tokenizer import load_tokenizer
+from model.weights.checkpoints import save_network
+from model.weights.tokenizer import load_tokenizer
 
 SAVE_MINUTES = 3.0
 

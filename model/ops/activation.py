@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from model.address import Index
+from model.address.parser import Index
 from model.ops.base import (
     Computed,
     Constant,
@@ -23,7 +23,7 @@ from model.ops.base import (
 )
 
 if TYPE_CHECKING:
-    from model.run import Run
+    from model.runtime.run import Run
 
 ROOT = math.sqrt(2 / math.pi)
 CUBE = 0.044715

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model.address import Address, Index
+from model.address.parser import Address, Index
 
 if TYPE_CHECKING:
-    from model.run import Run
+    from model.runtime.run import Run
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.address import Index
+from model.address.parser import Index
 from model.ops.base import IDENTITY, Constant, Group, Op, Place, Ref, Rule, along, every, grad, subscript
 
 if TYPE_CHECKING:
-    from model.run import Run
+    from model.runtime.run import Run
 
 
 class Tokens(Op):

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from model.address import Address, Index
+from model.address.parser import Address, Index
 from model.ops.base import Group, Op, Place, Ref, Rule, along, every, grad, grid, subscript
 
 if TYPE_CHECKING:
-    from model.run import Run
+    from model.runtime.run import Run
 
 # Letter -> the axis it runs over. Two letters for one kind of axis where an op needs both (input i, output m).
 AXES = {

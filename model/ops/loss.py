@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.address import Index
+from model.address.parser import Index
 from model.ops.base import MINUS_LOG, Constant, Group, Inverse, Op, Place, Ref, Rule, along, grad
 
 if TYPE_CHECKING:
-    from model.run import Run
+    from model.runtime.run import Run
 
 
 def too_small(p: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from torch import Tensor
 
-from model.address import Index
+from model.address.parser import Index
 from model.ops.base import (
     SQRT,
     Column,
@@ -29,7 +29,7 @@ from model.ops.base import (
 )
 
 if TYPE_CHECKING:
-    from model.run import Run
+    from model.runtime.run import Run
 
 
 HAT = r"\hat{x}"

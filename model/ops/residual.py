@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from model.address import Index
+from model.address.parser import Index
 from model.ops.base import Group, Op, Place, Ref, Rule, along, grad, subscript
 
 if TYPE_CHECKING:
-    from model.run import Run
+    from model.runtime.run import Run
 
 
 class Add(Op):

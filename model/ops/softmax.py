@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.address import Index
+from model.address.parser import Index
 from model.ops.base import (
     EXP,
     Column,
@@ -33,7 +33,7 @@ from model.ops.base import (
 )
 
 if TYPE_CHECKING:
-    from model.run import Run
+    from model.runtime.run import Run
 
 
 MINUS = Constant("-1", -1.0)

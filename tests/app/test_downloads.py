@@ -15,8 +15,8 @@ from app.main import create_app
 from app.server.admin import is_loopback
 from app.settings import Settings
 from app.stores.models import ModelStore
-from model import hub
-from model.checkpoints import WEIGHTS
+from model.weights import hub
+from model.weights.checkpoints import WEIGHTS
 from tests.app.conftest import local, save_checkpoint, until
 from tests.model.models import error_of
 from tests.stand_in_hub import PIECE, StandIn, stand_in_hub

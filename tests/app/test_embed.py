@@ -9,7 +9,7 @@ from bs4 import BeautifulSoup, Tag
 from starlette.testclient import TestClient
 
 from app.parts.table import PARTS
-from model.address import parse
+from model.address.parser import parse
 
 LOOK = {"theme": "dark", "accent": "teal", "hide": "trail,notes"}
 NUMBERS = {

@@ -13,9 +13,9 @@ from lxml import etree
 from app.panels.why import steps as why_steps
 from app.render import formulas
 from model import Explanation, load
-from model.address import Address, parse
+from model.address.parser import Address, parse
 from model.ops.update import Rate
-from model.run import Run
+from model.runtime.run import Run
 from tests.model.models import SHAPES, random_model
 
 MODELS = ["toy", "embedded", *SHAPES]

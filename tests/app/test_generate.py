@@ -31,7 +31,7 @@ from app.stores.models import ModelStore
 from app.stores.runs import Busy
 from model import LanguageModel, load
 from model.errors import SettingError
-from model.generate import Step
+from model.runtime.generate import Step
 from tests.app.conftest import save_checkpoint
 
 TEXT = "Once upon a time, there was a"

@@ -21,7 +21,7 @@ from app.main import create_app
 from app.parts.math_aim import Pair, without_root
 from app.settings import Settings
 from model import LanguageModel, Run
-from model.address import Address
+from model.address.parser import Address
 from tests import gpt2_weights
 from tests.app.conftest import TEXT
 from tests.app.shown_numbers import Reader, read

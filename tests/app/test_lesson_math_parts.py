@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 from app.parts import lesson2, math_learn
 from model import Run
 from model.ops.update import Optimizer, Rate
-from model.slope import suggested_rate
+from model.runtime.slope import suggested_rate
 from tests.app.live_checks import (
     OTHER_RUNS,
     bare_numbers,

@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from app.parts.table import PARTS
-from model.heads import KINDS
+from model.study.heads import KINDS
 from tests.app.conftest import TEXT
 from tests.app.live_checks import (
     MOST_BYTES,

@@ -21,10 +21,11 @@ from app.main import create_app
 from app.request.state import State
 from app.settings import Settings
 from app.stores.models import Busy, ModelStore, TooLarge
-from model import LanguageModel, hub
-from model.checkpoints import WEIGHTS
-from model.device import Device
+from model import LanguageModel
 from model.errors import CheckpointError
+from model.runtime.device import Device
+from model.weights import hub
+from model.weights.checkpoints import WEIGHTS
 from tests.app.conftest import save_checkpoint, until
 from tests.model.models import error_of
 

@@ -20,7 +20,7 @@ from transformers import GPT2LMHeadModel
 from app.features.export.notebook import notebook, plain
 from app.features.export.plain_gpt2 import PlainRun
 from model import Run, load
-from model.address import Address, parse
+from model.address.parser import Address, parse
 from model.ops.update import Rate
 from model.toy import save_toy
 from tests.app.conftest import save_checkpoint

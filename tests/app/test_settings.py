@@ -19,8 +19,8 @@ from pydantic import ValidationError
 from app.main import create_app
 from app.settings import Settings
 from app.stores.models import ModelStore
-from model.device import DeviceError
 from model.errors import CheckpointError, UnknownModel
+from model.runtime.device import DeviceError
 from tests.app.conftest import save_checkpoint
 
 

@@ -9,7 +9,7 @@ from bs4 import BeautifulSoup
 
 from app.render.tokens import sentence_html, sentence_text, token_html
 from model import load
-from model.tokenizer import Tokenizer
+from model.weights.tokenizer import Tokenizer
 from tests.model.models import byte_tokenizer
 
 TOKENIZER = byte_tokenizer(270)

@@ -13,10 +13,10 @@ from starlette.testclient import TestClient
 from app.main import create_app
 from app.parts.table import PARTS
 from app.settings import Settings
-from model.checkpoints import save_network
-from model.config import Config
-from model.gpt2 import GPT2
+from model.arch.config import Config
+from model.arch.gpt2 import GPT2
 from model.loading import EMBEDDED
+from model.weights.checkpoints import save_network
 
 WORDS, ROWS = 2304, 2400
 UNUSED = 2350

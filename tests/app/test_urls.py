@@ -21,8 +21,8 @@ from app.request.state import (
     State,
 )
 from app.settings import Settings
-from model.patch import MOST_CHANGES
-from model.run import MOST_STEPS
+from model.runtime.patch import MOST_CHANGES
+from model.runtime.run import MOST_STEPS
 
 # What a URL and a form can carry: no lone surrogates, one kind of line end.
 texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=60).map(lambda s: s.replace("\r\n", "\n"))

@@ -26,7 +26,7 @@ from app.render.numbers import percent
 from app.render.templating import Templates
 from app.request.state import DEFAULT_TEXT, State
 from model import Run, load
-from model.address import Address, parse
+from model.address.parser import Address, parse
 from model.errors import AddressError
 from model.toy import toy
 from tests.model.models import random_model

@@ -21,11 +21,11 @@ from app.panels.why.view import why_view
 from app.render.templating import Templates
 from app.request.state import State
 from model import load
-from model.address import Address, parse
-from model.config import Config
+from model.address.parser import Address, parse
+from model.arch.config import Config
 from model.errors import AddressError
-from model.language_model import LanguageModel
-from model.run import Run
+from model.runtime.language_model import LanguageModel
+from model.runtime.run import Run
 from tests.model.models import byte_tokenizer, random_model, random_network
 
 MODELS = ["toy", "embedded", "relu", "one head"]
@@ -337,8 +337,8 @@ def test_what_is_not_finite_is_not_said_to_agree():
 
 def test_a_fault_is_said_in_words(monkeypatch: pytest.MonkeyPatch):
     run = run_of("toy")
-    monkeypatch.setattr("model.explain.TOLERANCE", 1e-30)
-    monkeypatch.setattr("model.explain.FLOOR", 1e-30)
+    monkeypatch.setattr("model.explain.explanation.TOLERANCE", 1e-30)
+    monkeypatch.setattr("model.explain.explanation.FLOOR", 1e-30)
     at = next(at for at in places(run, "logits", 30) if run.explain(at).fault)
     assert check(run.explain(at)).fault
     _, _, soup = panel(run, state_of(run, at))

@@ -19,10 +19,10 @@ from app.panels.why import names as why_names
 from app.panels.why import steps as why_steps
 from app.request.state import State
 from model import load
-from model.address import Address, parse
-from model.nudge import SIZES, nudges
+from model.address.parser import Address, parse
 from model.ops.update import Rate
-from model.run import Run
+from model.runtime.nudge import SIZES, nudges
+from model.runtime.run import Run
 from tests.app.test_why import (
     LIMIT,
     addresses,

@@ -17,7 +17,7 @@ import app.stores.models
 from app.main import create_app
 from app.settings import Settings
 from model import LanguageModel
-from model.checkpoints import WEIGHTS
+from model.weights.checkpoints import WEIGHTS
 from tests.app.conftest import save_checkpoint
 from tests.browser.conftest import OpenPage, Watch, serve
 from tests.stand_in_hub import PIECE, StandIn, stand_in_hub

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from model.address import Address, Calc, parse
+from model.address.parser import Address, Calc, parse
 from model.errors import AddressError, ReaderError
-from model.explain import FLOOR, TOLERANCE
-from model.language_model import LanguageModel
-from model.run import Run
+from model.explain.explanation import FLOOR, TOLERANCE
+from model.runtime.language_model import LanguageModel
+from model.runtime.run import Run
 from tests.fuzz.profiles import examples
 from tests.fuzz.strategies import CONFIG, addresses
 from tests.model.models import byte_tokenizer, random_network

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from model.patch import NO_ADDITIONS
-from model.run import Run
+from model.runtime.patch import NO_ADDITIONS
+from model.runtime.run import Run
 from tests.model.models import random_model, twin
 
 MODEL = random_model("relu")

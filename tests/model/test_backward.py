@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from model.address import Address, parse
-from model.capture import Capture, parameter_views
-from model.checkpoints import hf_names
+from model.address.parser import Address, parse
+from model.arch.gpt2 import GPT2
 from model.errors import AddressError
-from model.gpt2 import GPT2
-from model.run import Run
+from model.runtime.capture import Capture, parameter_views
+from model.runtime.run import Run
+from model.weights.checkpoints import hf_names
 from tests.model.models import SHAPES, error_of, random_model, twin
 from tests.model.test_explain import NAMES, check, covers, places, run_of
 

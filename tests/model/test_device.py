@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from model.address import Address
-from model.device import DeviceError, chosen
-from model.gpt2 import Attention
-from model.language_model import LanguageModel
+from model.address.parser import Address
+from model.arch.gpt2 import Attention
 from model.loading import load
 from model.ops.update import Rate
-from model.run import Run
-from model.slope import losses_along_slope
+from model.runtime.device import DeviceError, chosen
+from model.runtime.language_model import LanguageModel
+from model.runtime.run import Run
+from model.runtime.slope import losses_along_slope
 from tests.model.models import SHAPES, byte_tokenizer, error_of, random_network
 from tests.model.test_explain import check, places
 

@@ -46,7 +46,7 @@ from model.embedded.stories import (
     split_stories,
     unmojibake,
 )
-from model.tokenizer import load_tokenizer
+from model.weights.tokenizer import load_tokenizer
 
 
 @pytest.fixture(scope="module")

@@ -5,13 +5,13 @@ from math import log
 import pytest
 import torch
 
-from model.config import Config
+from model.arch.config import Config
+from model.arch.gpt2 import GPT2
 from model.embedded import WEIGHTS
 from model.embedded.fused import fused_logits
 from model.embedded.lookups import People, teaching
-from model.gpt2 import GPT2
-from model.heads import attention_patterns
-from model.tokenizer import Tokenizer, load_tokenizer
+from model.study.heads import attention_patterns
+from model.weights.tokenizer import Tokenizer, load_tokenizer
 
 tokenizer: Tokenizer = load_tokenizer(WEIGHTS)
 people = People.of(tokenizer)

@@ -7,15 +7,15 @@ from threading import Event
 import pytest
 import torch
 
-from model.config import Config
+from model.arch.config import Config
+from model.arch.gpt2 import GPT2
 from model.embedded import WEIGHTS
 from model.embedded.bpe import save_bpe, train_bpe
 from model.embedded.corpus import Corpus
 from model.embedded.fused import fused_logits
 from model.embedded.lookups import HEAD, People
 from model.embedded.train import Settings, Training, learning_rate, train
-from model.gpt2 import GPT2
-from model.tokenizer import load_tokenizer
+from model.weights.tokenizer import load_tokenizer
 
 TINY = Settings(  # four heads: the one that is taught has its number
     steps=8, planned=8, cooldown=0, tokens=96, n_layer=2, n_head=4, d_model=16, n_ctx=48, warmup=2, taught_from=2

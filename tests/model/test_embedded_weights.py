@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from model.checkpoints import read_checkpoint
 from model.embedded import CARD, WEIGHTS
 from model.embedded.corpus import Corpus
 from model.embedded.lookups import HEAD
@@ -24,7 +23,14 @@ from model.embedded.skills import (
     receivers,
     repetition,
 )
-from model.heads import KINDS, ablate_heads, kinds_of, measure_heads, strongest
+from model.study.heads import (
+    KINDS,
+    ablate_heads,
+    kinds_of,
+    measure_heads,
+    strongest,
+)
+from model.weights.checkpoints import read_checkpoint
 
 
 @cache

@@ -9,11 +9,17 @@ import numpy as np
 import pytest
 import torch
 
-from model.address import Address, parse
+from model.address.parser import Address, parse
 from model.errors import AddressError, ReaderError
-from model.explain import CHOSEN, FLOOR, SET, TOLERANCE, Explanation
+from model.explain.explanation import (
+    CHOSEN,
+    FLOOR,
+    SET,
+    TOLERANCE,
+    Explanation,
+)
 from model.loading import load
-from model.run import Run
+from model.runtime.run import Run
 from tests.model.models import SHAPES, error_of, random_model
 
 TEXTS = {"toy": "the cat sat on", "embedded": "When Mary and John went to the store, John gave a drink to"}

@@ -16,14 +16,19 @@ import pytest
 import torch
 from transformers import GPT2LMHeadModel
 
-from model.checkpoints import save_network
-from model.choice_address import ChoiceAddress
-from model.config import Config
+from model.arch.config import Config
 from model.errors import ReaderError, SettingError, TextError
-from model.generate import Step, generate, reads_back, window_of
-from model.language_model import LanguageModel
 from model.loading import load
-from model.sample import uniform
+from model.runtime.choice_address import ChoiceAddress
+from model.runtime.generate import (
+    Step,
+    generate,
+    reads_back,
+    window_of,
+)
+from model.runtime.language_model import LanguageModel
+from model.runtime.sample import uniform
+from model.weights.checkpoints import save_network
 from tests.model.models import SHAPES, byte_tokenizer, error_of, random_model, random_network
 
 PROMPTS = ["a", "Once upon", "12 + 3 = "]

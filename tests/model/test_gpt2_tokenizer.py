@@ -20,7 +20,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from transformers import GPT2Tokenizer
 
-from model.tokenizer import START, Tokenizer, load_tokenizer
+from model.weights.tokenizer import START, Tokenizer, load_tokenizer
 
 # GPT-2's own pattern, as its authors wrote it; ours is another spelling of it.
 PUBLISHED_PATTERN = r"""'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""

@@ -7,8 +7,14 @@ from functools import cache
 import pytest
 
 from model import LanguageModel, load
-from model.head_texts import MOST_QUERIES, HeadText, looks, shares, texts_of
-from model.heads import KINDS, HeadScores, measure_heads
+from model.study.head_texts import (
+    MOST_QUERIES,
+    HeadText,
+    looks,
+    shares,
+    texts_of,
+)
+from model.study.heads import KINDS, HeadScores, measure_heads
 from tests.model.models import random_model
 
 HEAD = (1, 1)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from model.config import Config
+from model.arch.config import Config
+from model.arch.gpt2 import GPT2
 from model.errors import TextError
-from model.gpt2 import GPT2
-from model.heads import (
+from model.study.heads import (
     HeadScores,
     _scores_on_givings,
     ablate_heads,
@@ -162,7 +162,7 @@ def test_a_head_that_looks_at_one_place_is_no_receiver_head() -> None:
         return one_place.expand(2, len(tokens), 2, n, n)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("model.heads.attention_patterns", patterns)
+        patch.setattr("model.study.heads.attention_patterns", patterns)
         found = _scores_on_givings(model)
     assert found is not None
     assert found[:, 0, 0].tolist() == [0.0, 0.0, 1.0, 0.0]

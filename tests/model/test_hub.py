@@ -15,11 +15,24 @@ from typing import Any
 import pytest
 from huggingface_hub import constants, hf_hub_download
 
-from model import hub
-from model.checkpoints import WEIGHTS, is_whole, load_network, read_config
 from model.errors import CheckpointError, UnknownModel
-from model.hub import PUBLISHED, DownloadError, cached, checksum, fetch, megabytes, unfinished
 from model.loading import load
+from model.weights import hub
+from model.weights.checkpoints import (
+    WEIGHTS,
+    is_whole,
+    load_network,
+    read_config,
+)
+from model.weights.hub import (
+    PUBLISHED,
+    DownloadError,
+    cached,
+    checksum,
+    fetch,
+    megabytes,
+    unfinished,
+)
 from tests.app.conftest import save_checkpoint
 from tests.model.models import error_of
 from tests.stand_in_hub import PIECE, REVISION, StandIn, stand_in_hub

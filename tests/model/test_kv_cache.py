@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.kv_cache import KVCache, Rows, logits_without_cache
+from model.runtime.kv_cache import KVCache, Rows, logits_without_cache
 from tests.model.models import SHAPES, random_model
 
 

@@ -11,18 +11,18 @@ import pytest
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from model.address import Address
-from model.capture import parameter_views
-from model.checkpoints import hf_names
+from model.address.parser import Address
+from model.arch.gpt2 import GPT2
 from model.errors import AddressError
-from model.gpt2 import GPT2
-from model.learn import RateError
 from model.loading import load
-from model.nudge import nudges
 from model.ops.update import Rate
-from model.patch import PatchError
-from model.run import Run
-from model.slope import losses_along_slope, suggested_rate
+from model.runtime.capture import parameter_views
+from model.runtime.learn import RateError
+from model.runtime.nudge import nudges
+from model.runtime.patch import PatchError
+from model.runtime.run import Run
+from model.runtime.slope import losses_along_slope, suggested_rate
+from model.weights.checkpoints import hf_names
 from tests.model.models import error_of, random_model
 from tests.model.test_explain import check, places
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import torch
 
-from model.address import Address
+from model.address.parser import Address
 from model.errors import AddressError
 from model.loading import load
-from model.long_run import LongRun, LongTextError
-from model.run import Run
-from model.scratch import Scratch
+from model.runtime.long_run import LongRun, LongTextError
+from model.runtime.run import Run
+from model.runtime.scratch import Scratch
 from tests.model.models import error_of, random_model
 from tests.model.test_explain import NAMES, TEXTS, check, places
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from model.checkpoints import WEIGHTS, load_network, save_network
-from model.language_model import LanguageModel
+from model.runtime.language_model import LanguageModel
+from model.weights.checkpoints import WEIGHTS, load_network, save_network
 from tests.model.models import SHAPES, byte_tokenizer, random_network
 
 CONFIG = SHAPES["small"][0]

@@ -7,10 +7,10 @@ import pytest
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from model.checkpoints import load_network, read_config, save_network
-from model.config import Config
-from model.language_model import LanguageModel
+from model.arch.config import Config
+from model.runtime.language_model import LanguageModel
 from model.toy import save_toy, toy
+from model.weights.checkpoints import load_network, read_config, save_network
 from tests.model.models import GPT2_SMALL, SHAPES, byte_tokenizer, random_model, random_network, twin
 
 CONFIGS = {name: config for name, (config, _) in SHAPES.items()} | {"gpt2": GPT2_SMALL}

@@ -117,7 +117,7 @@ def test_a_probability_too_small_for_float32_reads_its_logarithm() -> None:
 
 
 def test_a_fault_is_shown_with_the_first_site_that_had_it() -> None:
-    from model.language_model import LanguageModel
+    from model.runtime.language_model import LanguageModel
     from tests.model.models import SHAPES, byte_tokenizer, random_network
 
     config, scale = SHAPES["small"]

@@ -11,10 +11,19 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from transformers.generation.logits_process import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
-from model.choice_address import LISTED, ChoiceAddress
 from model.errors import FaultyLogits, SettingError
-from model.run import Run
-from model.sample import MAX_SEED, Choice, Settings, choose, interval_ends, ranking, softmax, uniform
+from model.runtime.choice_address import LISTED, ChoiceAddress
+from model.runtime.run import Run
+from model.runtime.sample import (
+    MAX_SEED,
+    Choice,
+    Settings,
+    choose,
+    interval_ends,
+    ranking,
+    softmax,
+    uniform,
+)
 from tests.model.models import error_of, random_model
 
 Logits = NDArray[np.float32]

@@ -10,7 +10,12 @@ from transformers import GPT2Tokenizer
 
 from model.errors import CheckpointError, TextError
 from model.loading import EMBEDDED, load
-from model.tokenizer import START, load_tokenizer, spell, spelled_bytes
+from model.weights.tokenizer import (
+    START,
+    load_tokenizer,
+    spell,
+    spelled_bytes,
+)
 
 TEXTS = [
     "When Mary and John went to the store, John gave a drink to",

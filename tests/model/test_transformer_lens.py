@@ -17,8 +17,8 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.nets import hooked_twin
-from model.language_model import LanguageModel
-from model.run import Run
+from model.runtime.language_model import LanguageModel
+from model.runtime.run import Run
 from tests.model.models import GPT2_SMALL, SHAPES, byte_tokenizer, random_network
 
 CONFIGS = {

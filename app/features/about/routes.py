@@ -16,8 +16,8 @@ from app.request.state import State
 from app.services import Services
 from app.stores.models import Entry
 from model.embedded.lookups import HEAD
-from model.heads import KINDS, HeadScores
 from model.loading import EMBEDDED
+from model.study.heads import KINDS, HeadScores
 
 router = APIRouter(include_in_schema=False)
 

@@ -17,9 +17,9 @@ from app.request.state import State
 from app.services import Services
 from app.stores.generations import MOST_TOKENS, Generation
 from model import LanguageModel
-from model.choice_address import ChoiceAddress
-from model.generate import Step
-from model.sample import MAX_SEED, MAX_TEMPERATURE
+from model.runtime.choice_address import ChoiceAddress
+from model.runtime.generate import Step
+from model.runtime.sample import MAX_SEED, MAX_TEMPERATURE
 
 router = APIRouter(prefix="/api/v1", responses=ERRORS, tags=["Every Number"])
 

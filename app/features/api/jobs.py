@@ -19,7 +19,7 @@ from app.services import Services
 from app.stores.jobs import Job
 from app.stores.learned import Learned
 from model.errors import ReaderError
-from model.patch import PatchError
+from model.runtime.patch import PatchError
 
 EVERY = 0.2  # seconds between two events
 

@@ -26,9 +26,9 @@ from app.request.query import (
 )
 from app.services import Services
 from model import Explanation, Run
-from model.address import Calc, parse
+from model.address.parser import Calc, parse
 from model.errors import AddressError, ReaderError
-from model.explain import Term
+from model.explain.explanation import Term
 
 TOP = 10
 EVERY_TERM = 2**31

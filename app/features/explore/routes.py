@@ -21,9 +21,9 @@ from app.request.query import Held, PageState
 from app.request.state import NEAR, State, absolute
 from app.services import Services
 from model import Run
-from model.address import Calc, parse
+from model.address.parser import Calc, parse
 from model.errors import AddressError
-from model.expression import number
+from model.explain.expression import number
 
 router = APIRouter(include_in_schema=False)
 

@@ -16,12 +16,12 @@ from app.features.export.notebook_code import expression, floats, place
 from app.features.export.notebook_terms import Project, terms_code
 from app.panels.steps import named
 from app.render.tokens import sentence_text
-from model.address import Calc, parse
-from model.patch import NO_ADDITIONS
+from model.address.parser import Calc, parse
+from model.runtime.patch import NO_ADDITIONS
 
 if TYPE_CHECKING:
     from model import Run
-    from model.explain import Explanation
+    from model.explain.explanation import Explanation
 
 SIGNS = "\\`*_{}[]()#+-.!|$~"
 MARKDOWN = str.maketrans({sign: f"\\{sign}" for sign in SIGNS} | {"<": "&lt;", ">": "&gt;", "&": "&amp;", "\n": "⏎"})

@@ -8,12 +8,22 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from model.address import Address, Calc, Call, Index, Negative, Node, Number, Partial, parse
+from model.address.parser import (
+    Address,
+    Calc,
+    Call,
+    Index,
+    Negative,
+    Node,
+    Number,
+    Partial,
+    parse,
+)
 from model.errors import AddressError
 
 if TYPE_CHECKING:
     from model import Run
-    from model.explain import Factor
+    from model.explain.explanation import Factor
 
 MOST_TERMS = 2_000
 

@@ -27,7 +27,7 @@ from app.request.query import Held, PageState
 from app.request.state import State, absolute
 from app.services import Services
 from model import Explanation, Run
-from model.address import parse
+from model.address.parser import parse
 from model.errors import AddressError, ReaderError
 
 router = APIRouter(prefix="/export", include_in_schema=False)

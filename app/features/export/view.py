@@ -24,7 +24,7 @@ from app.panels.why.view import why_view
 from app.request.long_text import shorter
 from app.request.state import EXPLORE, State
 from model import Run
-from model.address import Calc, parse
+from model.address.parser import Calc, parse
 from model.errors import ReaderError
 
 STATIC = Path(__file__).resolve().parents[3] / "static"

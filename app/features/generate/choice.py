@@ -15,8 +15,8 @@ from app.render import numbers
 from app.render.tokens import token_html
 from app.request.state import Cells
 from model import LanguageModel
-from model.choice_address import ChoiceAddress
-from model.sample import Candidate, Choice, Settings
+from model.runtime.choice_address import ChoiceAddress
+from model.runtime.sample import Candidate, Choice, Settings
 
 ROWS = 12
 SMALLEST = 0.004  # stretches of the line under this share are drawn as one

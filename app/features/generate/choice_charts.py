@@ -21,7 +21,7 @@ from app.render.charts import (
     point,
     ticks,
 )
-from model.sample import Choice
+from model.runtime.sample import Choice
 
 Floats = NDArray[np.float64]
 

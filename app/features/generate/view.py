@@ -22,7 +22,7 @@ from app.request.generation import Ask
 from app.request.state import Cells, State
 from app.stores.generations import MOST_TOKENS, Generation, Made
 from model import LanguageModel
-from model.generate import Step
+from model.runtime.generate import Step
 
 TINT = Scale(1.0, 1.0)
 SHOWN = 80  # tokens of a long text that was given; those before are counted

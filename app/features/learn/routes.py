@@ -23,7 +23,7 @@ from app.services import Services
 from app.stores.jobs import Job
 from app.stores.learned import work
 from model import Run
-from model.long_run import LongRun
+from model.runtime.long_run import LongRun
 
 router = APIRouter(include_in_schema=False)
 

@@ -14,7 +14,7 @@ from app.panels.why.numbers import exact
 from app.render import numbers
 from app.request.state import Cells, State
 from model import Run
-from model.address import Address, Index, parse
+from model.address.parser import Address, Index, parse
 
 MOVERS = 10
 CHUNK = 1 << 20  # numbers of a slope held at once

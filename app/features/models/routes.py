@@ -13,8 +13,8 @@ from app.request.query import Held
 from app.request.state import State, rooted
 from app.server.admin import is_local, may_fetch
 from app.services import Services
-from model import hub
 from model.errors import UnknownModel
+from model.weights import hub
 
 router = APIRouter(include_in_schema=False)
 

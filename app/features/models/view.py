@@ -9,9 +9,9 @@ from app.render.menu import status
 from app.request.state import State
 from app.stores.downloads import Download
 from app.stores.models import Entry, ModelStore, count_parameters
-from model import hub
-from model.config import Config
-from model.hub import Published, megabytes
+from model.arch.config import Config
+from model.weights import hub
+from model.weights.hub import Published, megabytes
 
 Where = Literal["here", "coming", "failed", "stopped", "absent"]
 

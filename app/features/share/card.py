@@ -17,11 +17,11 @@ from app.panels.why import names as why_names
 from app.panels.why.numbers import exact, short
 from app.render import numbers
 from app.render.heat import ROOT, exponent_of
-from model.address import Address, Calc, parse
+from model.address.parser import Address, Calc, parse
 
 if TYPE_CHECKING:
     from model import Run
-    from model.explain import Explanation, Factor, Term
+    from model.explain.explanation import Explanation, Factor, Term
 
 BARS = 5
 MOST_CELLS = 48  # rows and columns of a picture of several numbers

@@ -14,9 +14,9 @@ from app.render.curves import LogAxis
 from app.render.tokens import token_html
 from app.request.state import Cells, State
 from model import Run
-from model.address import Address
+from model.address.parser import Address
 from model.errors import ReaderError
-from model.patch import NO_ADDITIONS, Patch, parse_patch
+from model.runtime.patch import NO_ADDITIONS, Patch, parse_patch
 
 TOKENS = 5  # the likeliest before and after are listed
 ADDITIONS = Markup("the additions of all blocks left out: x = f(x)")

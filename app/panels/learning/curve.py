@@ -12,7 +12,7 @@ from app.panels.why.numbers import exact
 from app.render import numbers
 from app.render.curves import along_slope
 from model import Run
-from model.address import MAX_LENGTH, MAX_SIGNS
+from model.address.parser import MAX_LENGTH, MAX_SIGNS
 
 PATH = "/learn"
 

@@ -15,9 +15,9 @@ from app.render.places import (
     places,
 )
 from app.request.state import Cells, State
-from model.address import Address
-from model.graph import Node
-from model.run import Run
+from model.address.parser import Address
+from model.arch.graph import Node
+from model.runtime.run import Run
 
 MOST_LINKS = 64  # with more heads than this in all, heads and weights are buttons, which are shorter than links
 NARROW_HEADS = 8  # more heads than this in a block leave room for two figures each

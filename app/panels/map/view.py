@@ -11,8 +11,8 @@ from app.panels.map.links import NARROW_HEADS, MapLinks
 from app.render.places import ATTENTION
 from app.render.tokens import token_html
 from app.request.state import State
-from model.graph import Node
-from model.run import Run
+from model.arch.graph import Node
+from model.runtime.run import Run
 
 # A network with more heads or blocks than these shows the heads of closed blocks in one picture.
 MOST_HEADS, MOST_BLOCKS = 12, 16

@@ -23,8 +23,8 @@ from app.render.figures import Figures
 from app.render.heat import Scale, css
 from app.render.tokens import token_html
 from app.request.state import Cells
-from model.address import Address
-from model.run import Run
+from model.address.parser import Address
+from model.runtime.run import Run
 
 NOTHING = Markup("")
 

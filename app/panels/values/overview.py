@@ -32,8 +32,8 @@ from app.render import numbers
 from app.render.heat import picture
 from app.render.places import ATTENTION
 from app.request.state import Cells
-from model.address import Address, Index
-from model.run import Run
+from model.address.parser import Address, Index
+from model.runtime.run import Run
 
 CELLS = 900  # cells of all heads' pictures together; half as many beside a strip
 AREAS_ACROSS, AREAS = 10, 20  # links on the strip: across, and in all

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from app.render.heat import Scale, exponent_of
 from app.render.places import ATTENTION
-from model.address import Address, Index
-from model.graph import Node
-from model.run import Run
+from model.address.parser import Address, Index
+from model.arch.graph import Node
+from model.runtime.run import Run
 
 SAMPLE = 1 << 16  # numbers that a histogram looks at
 LARGE = 1 << 22  # gradients of larger parameters are computed only where they are looked at

@@ -29,9 +29,9 @@ from app.render.axes import (
 from app.render.places import chosen
 from app.render.tokens import token_html
 from app.request.state import Cells, State, share_url
-from model.address import Address
-from model.graph import Node
-from model.run import Run
+from model.address.parser import Address
+from model.arch.graph import Node
+from model.runtime.run import Run
 
 N_TOP = 12
 

@@ -10,8 +10,8 @@ from typing import Literal
 
 from app.render.places import ATTENTION
 from app.request.state import State
-from model.address import Address, Index
-from model.run import Run
+from model.address.parser import Address, Index
+from model.runtime.run import Run
 
 MOST = 16  # columns in view, and positions
 MOST_ROWS = 12  # other rows in view

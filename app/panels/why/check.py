@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from app.render import numbers
-from model.explain import FLOOR, TOLERANCE
+from model.explain.explanation import FLOOR, TOLERANCE
 
 if TYPE_CHECKING:
-    from model.explain import Explanation
+    from model.explain.explanation import Explanation
 
 FIGURES = 11
 

@@ -13,16 +13,16 @@ from app.panels.why import names as why_names
 from app.panels.why.links import Links
 from app.panels.why.trail import value_of
 from app.render.charts import Ints
-from model.address import Address, Calc
+from model.address.parser import Address, Calc
 from model.errors import ReaderError
-from model.explain import SET
-from model.expression import expression_rule, rule_of
+from model.explain.explanation import SET
+from model.explain.expression import expression_rule, rule_of
 from model.ops.base import Column, Computed, Ref, refs_in
 
 if TYPE_CHECKING:
     from model import Run
-    from model.explain import Explanation
-    from model.graph import Node
+    from model.arch.graph import Node
+    from model.explain.explanation import Explanation
 
 LONGEST = 48  # characters of an address shown as a link
 

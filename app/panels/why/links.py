@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 from markupsafe import Markup
 
 from app.request.state import SAFE, State
-from model.learn import after_steps
+from model.runtime.learn import after_steps
 
 FORM = "follow"
 LONG_FRONT = 240

@@ -9,7 +9,15 @@ from markupsafe import Markup, escape
 from app.panels import steps
 from app.render.numbers import count
 from app.render.tokens import token_html
-from model.address import Address, Binary, Calc, Call, Node, Partial, parse
+from model.address.parser import (
+    Address,
+    Binary,
+    Calc,
+    Call,
+    Node,
+    Partial,
+    parse,
+)
 
 if TYPE_CHECKING:
     from model import Run

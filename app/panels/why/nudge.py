@@ -16,10 +16,15 @@ from app.render.cost import of_passes
 from app.render.places import moved
 from app.request.state import State, written
 from app.server.size import is_large
-from model.address import Address, parse
+from model.address.parser import Address, parse
 from model.errors import ReaderError
-from model.nudge import FEW, SIZES, Nudge, nudges
-from model.patch import parse_patch
+from model.runtime.nudge import (
+    FEW,
+    SIZES,
+    Nudge,
+    nudges,
+)
+from model.runtime.patch import parse_patch
 
 if TYPE_CHECKING:
     from model import Run

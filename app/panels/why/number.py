@@ -35,16 +35,16 @@ from app.render import charts, formulas, numbers
 from app.render.charts import Ints
 from app.render.tokens import sentence_html
 from app.request.state import SAFE, State
-from model.address import Address, Calc
+from model.address.parser import Address, Calc
 from model.errors import ReaderError
-from model.explain import SET
+from model.explain.explanation import SET
 from model.ops.base import Op
-from model.patch import parse_patch
+from model.runtime.patch import parse_patch
 
 if TYPE_CHECKING:
     from model import Run
-    from model.explain import Explanation
-    from model.graph import Node
+    from model.arch.graph import Node
+    from model.explain.explanation import Explanation
 
 WHATIF = "/whatif"
 CHART_FROM = 4  # terms; fewer are seen at a glance in the table

@@ -10,7 +10,7 @@ from app.render import numbers
 from app.request.state import State
 
 if TYPE_CHECKING:
-    from model.explain import Explanation
+    from model.explain.explanation import Explanation
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from app.render import charts, heat, numbers
 from app.render.charts import Floats
 from app.render.heat import Scale
 from app.render.tokens import token_html
-from model.address import Address
+from model.address.parser import Address
 from model.ops.activation import Gelu, Relu, gelu_tanh
 from model.ops.base import Op, minus_log
 from model.ops.embedding import Lookup, PositionRow, Tokens
@@ -32,8 +32,8 @@ from model.ops.softmax import Exponential, Weights
 
 if TYPE_CHECKING:
     from model import Run
-    from model.explain import Explanation
-    from model.tokenizer import Tokenizer
+    from model.explain.explanation import Explanation
+    from model.weights.tokenizer import Tokenizer
 
 MOST_TOKENS = 24
 

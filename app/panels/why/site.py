@@ -18,14 +18,14 @@ from app.panels.why.trail import trail
 from app.render import formulas
 from app.render.tokens import sentence_html
 from app.request.state import State
-from model.address import Address
-from model.backward import gradient_formula
-from model.explain import SLOPE
+from model.address.parser import Address
+from model.explain.explanation import SLOPE
 from model.ops.update import step_formula
+from model.runtime.backward import gradient_formula
 
 if TYPE_CHECKING:
     from model import Run
-    from model.graph import Node
+    from model.arch.graph import Node
 
 LARGEST_SEARCHED = 4_000_000  # numbers; in larger tensors the largest is not looked for
 EXTREMES = (("largest", np.nanargmax), ("smallest", np.nanargmin))

@@ -19,8 +19,8 @@ from model.ops.base import refs_in
 
 if TYPE_CHECKING:
     from model import Run
-    from model.explain import Explanation
-    from model.graph import Node
+    from model.arch.graph import Node
+    from model.explain.explanation import Explanation
     from model.ops.base import Place
 
 TIED = {"embed": "as embedding", "logits": "as unembedding"}

@@ -15,13 +15,13 @@ from app.panels.why.numbers import exact
 from app.render import charts, numbers
 from app.render.cost import of_passes
 from app.request.state import State, written
-from model.address import Address
-from model.run import MOST_STEPS
+from model.address.parser import Address
+from model.runtime.run import MOST_STEPS
 
 if TYPE_CHECKING:
     from model import Run
-    from model.explain import Explanation
-    from model.graph import Node
+    from model.arch.graph import Node
+    from model.explain.explanation import Explanation
     from model.ops.update import Rate
 
 LEARN = "/learn"

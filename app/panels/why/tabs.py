@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from app.panels import steps
 from app.render import cost
 from app.request.state import State
-from model.address import Address
-from model.patch import NO_ADDITIONS
+from model.address.parser import Address
+from model.runtime.patch import NO_ADDITIONS
 
 if TYPE_CHECKING:
     from model import Run
-    from model.graph import Node
+    from model.arch.graph import Node
 
 NO_QUANTITY = "A token id is an address in the vocabulary, no quantity: it has no slope and takes no step"
 CHANGED = "In a run with numbers set by you there are no slopes and no steps: take the changes away to see them"

@@ -17,7 +17,7 @@ from model.ops.softmax import Probabilities, Weights
 
 if TYPE_CHECKING:
     from model import Run
-    from model.explain import Explanation, Factor, Term
+    from model.explain.explanation import Explanation, Factor, Term
     from model.ops.base import Op
 
 PAGE = 10
@@ -63,7 +63,7 @@ class Table:
 
 
 def term_order(e: Explanation) -> Ints:
-    """Indices of all terms in the order asked for: a quotient's numerator stays first, as in `model.explain`."""
+    """Indices of all terms in the order asked for: a quotient's numerator stays first."""
     if e.order == "index":
         return np.arange(e.n_terms)
     size = np.abs(e.products)

@@ -11,7 +11,7 @@ from app.panels import steps
 from app.panels.why import names as why_names
 from app.panels.why.numbers import short
 from app.request.state import State
-from model.address import Address, parse
+from model.address.parser import Address, parse
 from model.errors import ReaderError
 
 if TYPE_CHECKING:

@@ -21,11 +21,11 @@ from app.panels.why.tabs import tabs, title
 from app.panels.why.terms import PAGE
 from app.panels.why.trail import trail
 from app.request.state import EXPLORE, State, share_url
-from model.address import Address, Calc, parse
+from model.address.parser import Address, Calc, parse
 
 if TYPE_CHECKING:
     from model import Run
-    from model.graph import Node
+    from model.arch.graph import Node
 
 
 def why_view(run: Run, state: State, *, limit: int = PAGE) -> WhyView:

@@ -1,6 +1,6 @@
 """Reading an address: `site[i,j,…]`, a quantity suffix, slices; and the `calc(…)` expressions over them.
 
-Parsed by hand into the small trees of `model.trees`, never evaluated as code.
+Parsed by hand into the small trees of `model.address.trees`, never evaluated as code.
 """
 
 from __future__ import annotations
@@ -8,8 +8,7 @@ from __future__ import annotations
 import math
 import re
 
-from model.errors import AddressError
-from model.trees import (
+from model.address.trees import (
     FUNCTIONS,
     Address,
     Binary,
@@ -22,6 +21,7 @@ from model.trees import (
     Partial,
     map_addresses,
 )
+from model.errors import AddressError
 
 __all__ = [
     "Address",

@@ -18,11 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.errors import TextError
-from model.kv_cache import KVCache, Rows, logits_without_cache
-from model.sample import Choice, Settings, check_whole, choose
+from model.runtime.kv_cache import KVCache, Rows, logits_without_cache
+from model.runtime.sample import (
+    Choice,
+    Settings,
+    check_whole,
+    choose,
+)
 
 if TYPE_CHECKING:
-    from model.language_model import LanguageModel
+    from model.runtime.language_model import LanguageModel
 
 Logits = NDArray[np.float32]
 

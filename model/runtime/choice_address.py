@@ -10,7 +10,7 @@ counts by whether its logit lies above the cut c, halfway between the last kept 
 
 from __future__ import annotations
 
-from model.sample import Choice
+from model.runtime.sample import Choice
 
 LISTED = 12  # a sum of up to so many tokens names them
 

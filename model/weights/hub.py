@@ -27,9 +27,9 @@ from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 from huggingface_hub.file_download import HfFileMetadata, http_get, repo_folder_name
 from tqdm import tqdm
 
-from model.checkpoints import WEIGHTS, is_whole
-from model.config import Config
+from model.arch.config import Config
 from model.errors import ReaderError
+from model.weights.checkpoints import WEIGHTS, is_whole
 
 SMALL_FILES = ("config.json", "vocab.json", "merges.txt")
 FILES = (*SMALL_FILES, WEIGHTS)

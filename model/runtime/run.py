@@ -16,18 +16,29 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model.address import Address, Calc, Index, parse
-from model.backward import on_demand, site_gradients
+from model.address.parser import (
+    Address,
+    Calc,
+    Index,
+    parse,
+)
 from model.errors import AddressError
 from model.ops.base import Column, Computed, Constant, Difference, Floats, Inverse, Ref
 from model.ops.update import Rate
-from model.patch import MOST_CHANGES, NO_ADDITIONS, Patch, PatchError, parse_patch
+from model.runtime.backward import on_demand, site_gradients
+from model.runtime.patch import (
+    MOST_CHANGES,
+    NO_ADDITIONS,
+    Patch,
+    PatchError,
+    parse_patch,
+)
 
 if TYPE_CHECKING:
-    from model.explain import Explanation, Order
-    from model.language_model import LanguageModel
-    from model.learn import Learning
-    from model.sample import Choice
+    from model.explain.explanation import Explanation, Order
+    from model.runtime.language_model import LanguageModel
+    from model.runtime.learn import Learning
+    from model.runtime.sample import Choice
 
 SEQUENCE = "sequence"
 MOST_STEPS = 50
@@ -41,7 +52,7 @@ class Run:
     """
 
     in_parts: frozenset[str] = frozenset()  # sites of which a part is worked out, rather than the whole
-    is_long = False  # kept by its residual stream alone: see `model.long_run`
+    is_long = False  # kept by its residual stream alone: see `model.runtime.long_run`
 
     def __init__(
         self,
@@ -147,7 +158,7 @@ class Run:
         return found
 
     def part(self, site: str, index: tuple[Index, ...], quantity: str = "") -> Tensor:
-        """One quantity of site[index], computing no more than it needs: see `model.address.Address`."""
+        """One quantity of site[index], computing no more than it needs: see `model.address.parser.Address`."""
         kind, step = (asked := Address(site, index, quantity)).kind, asked.step
         if kind in ("m", "v"):
             return self.learning.moment(kind, site, step or 0, index)
@@ -177,8 +188,8 @@ class Run:
         """The steps taken from this run at its rate, as many as were asked for so far."""
         with self._lock:
             if self._learning is None:
-                from model.learn import Learning
-                from model.slope import suggested_rate
+                from model.runtime.learn import Learning
+                from model.runtime.slope import suggested_rate
 
                 self._learning = Learning(self, self._rate or suggested_rate(self))
             return self._learning
@@ -254,11 +265,11 @@ class Run:
         t: int | None = None,
         position: int | None = None,
     ) -> Choice:
-        """The choice of the token after position `t` (the last), laid open: see `model.sample`.
+        """The choice of the token after position `t` (the last), laid open: see `model.runtime.sample`.
 
         `position` is the token's place in the whole text where this run's begins later than that.
         """
-        from model.sample import Settings, check_whole, choose
+        from model.runtime.sample import Settings, check_whole, choose
 
         t = self.n_pos - 1 if t is None else t
         check_whole("t", t, self.n_pos - 1, "Positions are counted from 0.")
@@ -306,7 +317,7 @@ class Run:
     # -- what if
 
     def changed(self, changes: Sequence[str]) -> Run:
-        """The run that goes on from here with numbers set on the way, each written as `model.patch` says.
+        """The run that goes on from here with numbers set on the way, each written as `model.runtime.patch` says.
 
         The target stays what it was, also where it was the model's own guess. Raises PatchError, AddressError.
         """
@@ -347,7 +358,7 @@ class Run:
         """The numbers at an address, slices included: float32 (tokens int64, calc float64), with the sliced axes."""
         address = parse(at) if isinstance(at, str) else at
         if isinstance(address, Calc):
-            from model.expression import evaluate
+            from model.explain.expression import evaluate
 
             return np.asarray(evaluate(self, address.tree))
         address = self.check(address)
@@ -357,8 +368,8 @@ class Run:
         return self.values(at)
 
     def explain(self, at: str, *, offset: int = 0, limit: int = 20, order: Order = "index") -> Explanation:
-        """How the number at one address is made: see `model.explain`."""
-        from model.explain import explain
+        """How the number at one address is made: see `model.explain.explanation`."""
+        from model.explain.explanation import explain
 
         return explain(self, at, offset=offset, limit=limit, order=order)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from model.explain import Explanation, Factor, Term
+    from model.explain.explanation import Explanation, Factor, Term
 
 HOW = {
     "sum": "the sum of its terms",

@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from model.address import Address, Index
-from model.backward import on_demand, slopes_at_the_end
-from model.blockwise import Blockwise, Sites
-from model.capture import views
+from model.address.parser import Address, Index
 from model.errors import ReaderError
-from model.patch import Patch
-from model.run import Run
-from model.scratch import Scratch
+from model.runtime.backward import on_demand, slopes_at_the_end
+from model.runtime.blockwise import Blockwise, Sites
+from model.runtime.capture import views
+from model.runtime.patch import Patch
+from model.runtime.run import Run
+from model.runtime.scratch import Scratch
 
 if TYPE_CHECKING:
-    from model.graph import Node
-    from model.language_model import LanguageModel
-    from model.learn import Learning
+    from model.arch.graph import Node
+    from model.runtime.language_model import LanguageModel
+    from model.runtime.learn import Learning
 
 AT_ONCE = 128  # positions whose slopes along the vocabulary are computed at once
 EMBEDDINGS = ("embed", "pos_embed")

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from model.backward import loss_on
-from model.capture import parameter_views
-from model.learn import Learning, scratch_capture
 from model.ops.update import Optimizer, Rate
+from model.runtime.backward import loss_on
+from model.runtime.capture import parameter_views
+from model.runtime.learn import Learning, scratch_capture
 
 if TYPE_CHECKING:
-    from model.run import Run
+    from model.runtime.run import Run
 
 # The share of the loss that a first step should take away if the loss fell as straight as its slope says.
 FIRST_STEP = 0.25

@@ -14,10 +14,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from model.config import Config
+from model.arch.config import Config
+from model.arch.gpt2 import GPT2
 from model.errors import CheckpointError
-from model.gpt2 import GPT2
-from model.tokenizer import Tokenizer, load_tokenizer
+from model.weights.tokenizer import Tokenizer, load_tokenizer
 
 # Hugging Face's name -> the network's parameter. Both store linear weights as [in, out].
 OUTER = {

@@ -1,7 +1,7 @@
 """GPT-2 in plain PyTorch, every intermediate passing through a named hook point; and the way back, by hand.
 
 The modules are named so that a hook point's path is its site name: `blocks.0.attn.q`, `ln_final.scale`, … A hook
-on such a point sees that site of a run, with a batch axis in front of the axes that `model.graph` gives.
+on such a point sees that site of a run, with a batch axis in front of the axes that `model.arch.graph` gives.
 
 Beside each `forward` stands its `back`: from ∂loss/∂output to ∂loss/∂input, keeping the slope of every hook point in
 between. It reads the values that a run captured, so it needs neither a tape nor a second forward pass, and it leaves
@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from model.config import Config
+from model.arch.config import Config
 
 # GELU's 2u = TWICE·(x + CUBE·x³)
 TWICE = 2 * math.sqrt(2 / math.pi)

@@ -9,7 +9,7 @@ import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from model.config import Config
+from model.arch.config import Config
 from model.errors import UnknownSite
 from model.ops.activation import Gelu, Relu
 from model.ops.base import Op

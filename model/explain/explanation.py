@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from model.address import Address, Calc, parse
-from model.backward import gradient_formula, gradient_rule, passed_back_to
+from model.address.parser import Address, Calc, parse
 from model.errors import AddressError, ReaderError
-from model.expression import expression_rule, number
-from model.learn import after_steps
+from model.explain.expression import expression_rule, number
 from model.ops.base import Combine, Constant, Floats, Function, Group, Rule, Step
 from model.ops.update import moment_rule, step_formula, step_rule
+from model.runtime.backward import gradient_formula, gradient_rule, passed_back_to
+from model.runtime.learn import after_steps
 
 if TYPE_CHECKING:
-    from model.graph import Node
-    from model.run import Run
+    from model.arch.graph import Node
+    from model.runtime.run import Run
 
 Order = Literal["index", "size"]
 
@@ -96,7 +96,7 @@ class Explanation:
         return not abs(self.difference) <= self.allowed
 
     def __str__(self) -> str:
-        from model.text_form import text_form
+        from model.explain.text_form import text_form
 
         return text_form(self)
 
@@ -193,7 +193,7 @@ def _of_weight(run: Run, address: Address, node: Node, offset: int, limit: int, 
 
 
 def changed(run: Run, site: str, place: tuple[int, ...], rule: Rule) -> tuple[Rule, str]:
-    """The rule of a number that the reader may have set or moved: see `model.patch`.
+    """The rule of a number that the reader may have set or moved: see `model.runtime.patch`.
 
     With it, in words, what stands in place of its own rule; "" where that still makes the number.
     """

@@ -1,7 +1,7 @@
 """What an address is made of: a place of a run, and the small trees of `calc(…)` over such places.
 
-They know nothing of a run: whether a site exists and indices fit is `model.run`'s business. `str` writes each as
-`model.address.parse` reads it.
+They know nothing of a run: whether a site exists and indices fit is a run's business. `str` writes each as
+`model.address.parser.parse` reads it.
 """
 
 from __future__ import annotations

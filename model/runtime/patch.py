@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from model.address import Address, Index, parse
+from model.address.parser import Address, Index, parse
 from model.errors import ReaderError
 
 if TYPE_CHECKING:
-    from model.language_model import LanguageModel
+    from model.runtime.language_model import LanguageModel
 
 MOST_CHANGES = 16
 NO_ADDITIONS = "additions=off"  # a change of the network, not of a number: blocks hand on f(x) instead of x + f(x)

@@ -15,18 +15,23 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from model.address import Address, Index, map_addresses, parse
-from model.backward import on_demand, site_gradients
-from model.capture import Capture, parameter_views
-from model.config import Config
+from model.address.parser import (
+    Address,
+    Index,
+    map_addresses,
+    parse,
+)
+from model.arch.config import Config
+from model.arch.gpt2 import GPT2
 from model.errors import ReaderError
-from model.gpt2 import GPT2
 from model.ops.base import Column, Computed, Difference, Inverse, Ref, Rule
 from model.ops.update import Rate, Stepper
-from model.run import MOST_STEPS, Run
+from model.runtime.backward import on_demand, site_gradients
+from model.runtime.capture import Capture, parameter_views
+from model.runtime.run import MOST_STEPS, Run
 
 if TYPE_CHECKING:
-    from model.language_model import LanguageModel
+    from model.runtime.language_model import LanguageModel
 
 OnStep = Callable[[int], None]
 

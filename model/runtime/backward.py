@@ -14,16 +14,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.address import Address, Index
+from model.address.parser import Address, Index
+from model.arch.gpt2 import GPT2, Trail
 from model.errors import AddressError
-from model.gpt2 import GPT2, Trail
 from model.ops.base import Group, Place, Ref, Rule, along, refs_in
 from model.ops.loss import minus_log_p, too_small
 
 if TYPE_CHECKING:
-    from model.capture import Capture
-    from model.graph import Node
-    from model.run import Run
+    from model.arch.graph import Node
+    from model.runtime.capture import Capture
+    from model.runtime.run import Run
 
 
 @torch.no_grad()

@@ -9,8 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from model.address import Address, Binary, Calc, Call, Negative, Node, Number, Partial
-from model.backward import gradient_rule
+from model.address.parser import (
+    Address,
+    Binary,
+    Calc,
+    Call,
+    Negative,
+    Node,
+    Number,
+    Partial,
+)
 from model.errors import AddressError
 from model.ops.base import (
     ACOS,
@@ -31,9 +39,10 @@ from model.ops.base import (
     arc_cosine,
     grid,
 )
+from model.runtime.backward import gradient_rule
 
 if TYPE_CHECKING:
-    from model.run import Run
+    from model.runtime.run import Run
 
 MOST_NUMBERS = 2_000_000  # in one range: several in one expression must fit a small server
 MOST_IN_DOT = 16_000_000  # a range that a dot product reads and gives back: a whole weight matrix
@@ -75,7 +84,7 @@ def _evaluate(run: Run, node: Node) -> Floats | float:
     if isinstance(node, Negative):
         return -evaluate(run, node.operand)
     if isinstance(node, Partial):
-        from model.explain import products_of
+        from model.explain.explanation import products_of
 
         return float(np.sum(products_of(run, partial_rule(run, node))))
     if isinstance(node, Call):
@@ -270,7 +279,7 @@ def rule_of(run: Run, address: Address) -> Rule:
     if address.quantity == "grad":
         return gradient_rule(run, node, place)  # type: ignore[arg-type]
     if address.kind == "grad" and address.step is not None:
-        from model.learn import rule_after_steps
+        from model.runtime.learn import rule_after_steps
 
         run.learning.take(address.step, with_slopes=True)
         later = gradient_rule(run.learning.runs[address.step], node, place)  # type: ignore[arg-type]

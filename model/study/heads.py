@@ -18,9 +18,9 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from model.config import Config
+from model.arch.config import Config
+from model.arch.gpt2 import GPT2
 from model.errors import TextError
-from model.gpt2 import GPT2
 
 
 class Encoder(Protocol):

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from model.capture import Capture, parameter_views, views
+from model.arch.gpt2 import GPT2
+from model.arch.graph import Graph
 from model.errors import TargetError, TextError
-from model.gpt2 import GPT2
-from model.graph import Graph
-from model.patch import Patch
-from model.run import SEQUENCE, Run
-from model.tokenizer import Tokenizer
+from model.runtime.capture import Capture, parameter_views, views
+from model.runtime.patch import Patch
+from model.runtime.run import SEQUENCE, Run
+from model.weights.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from model.generate import Step
+    from model.runtime.generate import Step
 
 ID = "id:"
 WHOLE = 2**30  # bytes of captured sites up to which a run is kept whole
@@ -165,8 +165,8 @@ class LanguageModel:
 
         `target` is one token (its −log p at the last position is the loss), None for the model's own first guess, or
         "sequence" for the mean loss over the text's own next tokens. `changes` set numbers on the way, each written as
-        `model.patch` says; with a `target` of None the target is the unchanged run's guess. A run whose sites would
-        take more than `whole` bytes keeps its residual stream alone: see `model.long_run`.
+        `parse_patch` reads it; with a `target` of None the target is the unchanged run's guess. A run whose sites would
+        take more than `whole` bytes keeps its residual stream alone: see `model.runtime.long_run`.
         """
         tokens = self.encode(text, bos=bos)
         is_sequence = target == SEQUENCE
@@ -191,7 +191,7 @@ class LanguageModel:
         """One forward pass over token ids, with what patches set."""
         started = time.perf_counter()
         if is_long:
-            from model.long_run import LongRun
+            from model.runtime.long_run import LongRun
 
             run: Run = LongRun(self, text, tokens, bos=bos, target=target, is_sequence=is_sequence, patches=patches)
         else:
@@ -204,7 +204,7 @@ class LanguageModel:
         return run
 
     def generate(self, text: str | Sequence[int], steps: int, **settings: Any) -> Iterator[Step]:
-        """Continue `text` token by token, each choice laid open: `settings` are those of `model.generate.generate`."""
-        from model.generate import generate
+        """Continue `text` token by token, each choice laid open: `settings` are those of `generate`."""
+        from model.runtime.generate import generate
 
         return generate(self, text, steps, **settings)

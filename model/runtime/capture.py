@@ -10,9 +10,9 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from model.config import Config
-from model.gpt2 import GPT2, HookPoint
-from model.patch import Patch
+from model.arch.config import Config
+from model.arch.gpt2 import GPT2, HookPoint
+from model.runtime.patch import Patch
 
 
 class Capture:

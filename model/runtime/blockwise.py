@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from model.gpt2 import Block, Trail
-from model.patch import Patch
+from model.arch.gpt2 import Block, Trail
+from model.runtime.patch import Patch
 
 if TYPE_CHECKING:
-    from model.language_model import LanguageModel
+    from model.runtime.language_model import LanguageModel
 
 Sites = dict[str, Tensor]
 Values = Callable[[str], Tensor]
@@ -24,7 +24,7 @@ Values = Callable[[str], Tensor]
 class Blockwise:
     """The parts of one pass over `tokens` with what `patches` set. Each gives its captured sites, by name.
 
-    Tensors have the axes of `model.graph`, without the batch axis, and lie in the processor's memory wherever the
+    Tensors have the axes of `model.arch.graph`, without the batch axis, and lie in the processor's memory wherever the
     network does its work. The parts of the way back take the slope along what a part puts out, and read captured values
     by site name.
     """

@@ -1,6 +1,6 @@
 """The texts that a head's score was measured on, one by one: each share as an expression over that text's own pattern.
 
-`model.heads` averages over texts in one batch. Here the same shares can be opened: a text is a run like any other, and
+`heads` averages over texts in one batch. Here the same shares can be opened: a text is a run like any other, and
 the share is the mean, over the queries that count, of the attention that they give to the keys that count.
 """
 
@@ -11,9 +11,17 @@ from dataclasses import dataclass
 
 import torch
 
+from model.arch.gpt2 import GPT2
 from model.errors import TextError
-from model.gpt2 import GPT2
-from model.heads import TEXTS, Loaded, attention_patterns, earlier, givings_for, repeated_tokens, start_and_text
+from model.study.heads import (
+    TEXTS,
+    Loaded,
+    attention_patterns,
+    earlier,
+    givings_for,
+    repeated_tokens,
+    start_and_text,
+)
 
 REPEATS = 4
 MOST_QUERIES = 96  # of a longer text no expression is written
@@ -54,7 +62,7 @@ def looks(kind: str, tokens: Sequence[int]) -> tuple[tuple[int, tuple[int, ...]]
 
 
 def texts_of(model: Loaded, kind: str) -> list[HeadText]:
-    """The texts that the score of this kind (a key of `model.heads.KINDS`) is a mean over; [] where it has none."""
+    """The texts that the score of this kind (a key of KINDS) is a mean over; [] where it has none."""
     if kind in ("previous", "start"):
         try:
             texts = [start_and_text(model, text) for text in TEXTS]

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from model.errors import AddressError
-from model.patch import parse_patch
+from model.runtime.patch import parse_patch
 
 if TYPE_CHECKING:
-    from model.run import Run
+    from model.runtime.run import Run
 
 SIZES = (1.0, 0.1, 0.01, 1e-3, 1e-4, 1e-5, 1e-6)
 
