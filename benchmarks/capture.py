@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 
 from benchmarks import nets
 from benchmarks.race import Race
-from model.arch.gpt2 import Block
+from model.arch.gpt2.network import Block
 from model.ops.update import Rate
 from model.runtime.backward import site_gradients
 from model.runtime.learn import Learning

@@ -16,8 +16,8 @@ from app.settings import Settings
 from benchmarks import nets
 from benchmarks.nets import GPT2_SMALL
 from benchmarks.table import Row, Table
-from model.arch.config import Config
-from model.arch.gpt2 import GPT2
+from model.arch.gpt2.config import Config
+from model.arch.gpt2.network import GPT2
 from model.runtime.backward import site_gradients
 from model.runtime.language_model import LanguageModel
 from model.weights.tokenizer import Tokenizer

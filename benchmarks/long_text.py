@@ -26,8 +26,8 @@ from urllib.request import Request, urlopen
 
 import torch
 
-from model.arch.config import Config
-from model.arch.gpt2 import GPT2
+from model.arch.gpt2.config import Config
+from model.arch.gpt2.network import GPT2
 from model.arch.graph import Graph
 from model.loading import EMBEDDED
 from model.weights.checkpoints import save_network

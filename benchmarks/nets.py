@@ -9,10 +9,10 @@ from typing import Any, cast
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from model.arch.config import Config
-from model.arch.gpt2 import GPT2
+from model.arch.gpt2.config import Config
+from model.arch.gpt2.network import GPT2
+from model.arch.gpt2.stored import hf_names
 from model.runtime.language_model import LanguageModel
-from model.weights.checkpoints import hf_names
 from model.weights.tokenizer import Tokenizer
 
 GPT2_SMALL = Config(n_layer=12, n_head=12, d_model=768, d_mlp=3072, d_vocab=50257, n_ctx=1024)

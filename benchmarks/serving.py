@@ -23,7 +23,7 @@ from benchmarks.long_text import PANEL, checkpoint
 from benchmarks.nets import GPT2_SMALL
 from benchmarks.table import Row, Table, verdict
 from model.address.parser import Address
-from model.arch.config import Config
+from model.arch.gpt2.config import Config
 from model.arch.graph import Graph
 from model.loading import EMBEDDED, load
 

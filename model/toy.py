@@ -12,8 +12,8 @@ from pathlib import Path
 
 import torch
 
-from model.arch.config import Config
-from model.arch.gpt2 import GPT2
+from model.arch.gpt2.config import Config
+from model.arch.gpt2.network import GPT2
 from model.runtime.language_model import LanguageModel
 from model.weights.checkpoints import save_network
 from model.weights.tokenizer import Tokenizer, write_tokenizer

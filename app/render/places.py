@@ -13,7 +13,7 @@ from model.address.parser import (
     Partial,
     parse,
 )
-from model.arch.graph import Node as Site
+from model.arch.base import Node as Site
 from model.runtime.run import Run
 
 ATTENTION = ("head", "query", "key")

@@ -25,7 +25,7 @@ from app.server.process import machine_memory, use_threads
 from app.settings import Settings
 from app.stores.downloads import Downloads
 from model import LanguageModel, load
-from model.arch.config import Config
+from model.arch.gpt2.config import Config
 from model.errors import CheckpointError, ReaderError, UnknownModel
 from model.loading import EMBEDDED
 from model.runtime.device import chosen

@@ -1,4 +1,4 @@
-"""The forward pass of `model.arch.gpt2.GPT2` with PyTorch's fused kernels, for training only.
+"""The forward pass of `model.arch.gpt2.network.GPT2` with PyTorch's fused kernels, for training only.
 
 It reads the parameters of the very network and computes the same function (a test compares the logits). It has no
 hook points, and in exchange a training step takes about half the time.
@@ -12,12 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from model.arch.gpt2 import (
-    GPT2,
-    Attention,
-    Block,
-    LayerNorm,
-)
+from model.arch.gpt2.network import GPT2, Attention, Block, LayerNorm
 
 
 def norm(ln: LayerNorm, x: Tensor) -> Tensor:

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import torch
 
-from model.arch.config import Config
-from model.arch.gpt2 import GPT2
+from model.arch.gpt2.config import Config
+from model.arch.gpt2.network import GPT2
 from model.embedded import CARD, WEIGHTS
 from model.embedded.corpus import Corpus
 from model.embedded.skills import (

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from model.arch.gpt2 import GPT2
+from model.arch.gpt2.network import GPT2
 from model.embedded.giving import gift
 from model.embedded.sentences import agreement, closing, repeated
 from model.weights.tokenizer import Tokenizer

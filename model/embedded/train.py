@@ -21,8 +21,8 @@ from torch import Tensor
 from torch.nn import functional as F
 from tqdm import tqdm
 
-from model.arch.config import Config
-from model.arch.gpt2 import GPT2
+from model.arch.gpt2.config import Config
+from model.arch.gpt2.network import GPT2
 from model.embedded import WEIGHTS
 from model.embedded.corpus import Corpus, held_out_rows
 from model.embedded.fused import fused_logits

@@ -16,7 +16,7 @@ from model.runtime.backward import gradient_formula, gradient_rule, passed_back_
 from model.runtime.learn import after_steps
 
 if TYPE_CHECKING:
-    from model.arch.graph import Node
+    from model.arch.base import Node
     from model.runtime.run import Run
 
 Order = Literal["index", "size"]

@@ -15,13 +15,14 @@ import torch
 from torch import Tensor
 
 from model.address.parser import Address, Index
-from model.arch.gpt2 import GPT2, Trail
+from model.arch.gpt2.network import GPT2
+from model.arch.hooks import Trail
 from model.errors import AddressError
 from model.ops.base import Group, Place, Ref, Rule, along, refs_in
 from model.ops.loss import minus_log_p, too_small
 
 if TYPE_CHECKING:
-    from model.arch.graph import Node
+    from model.arch.base import Node
     from model.runtime.capture import Capture
     from model.runtime.run import Run
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from model.arch.gpt2 import Block, Trail
+from model.arch.gpt2.network import Block
+from model.arch.hooks import Trail
 from model.runtime.patch import Patch
 
 if TYPE_CHECKING:

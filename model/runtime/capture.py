@@ -10,8 +10,9 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from model.arch.config import Config
-from model.arch.gpt2 import GPT2, HookPoint
+from model.arch.gpt2.config import Config
+from model.arch.gpt2.network import GPT2
+from model.arch.hooks import HookPoint
 from model.runtime.patch import Patch
 
 

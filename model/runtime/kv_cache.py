@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from model.arch.gpt2 import GPT2, Attention, Block
+from model.arch.gpt2.network import GPT2, Attention, Block
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from model.arch.gpt2 import GPT2
+from model.arch.gpt2.network import GPT2
 from model.arch.graph import Graph
 from model.errors import TargetError, TextError
 from model.runtime.capture import Capture, parameter_views, views

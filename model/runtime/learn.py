@@ -21,8 +21,8 @@ from model.address.parser import (
     map_addresses,
     parse,
 )
-from model.arch.config import Config
-from model.arch.gpt2 import GPT2
+from model.arch.gpt2.config import Config
+from model.arch.gpt2.network import GPT2
 from model.errors import ReaderError
 from model.ops.base import Column, Computed, Difference, Inverse, Ref, Rule
 from model.ops.update import Rate, Stepper

@@ -25,7 +25,7 @@ from model.runtime.run import Run
 from model.runtime.scratch import Scratch
 
 if TYPE_CHECKING:
-    from model.arch.graph import Node
+    from model.arch.base import Node
     from model.runtime.language_model import LanguageModel
     from model.runtime.learn import Learning
 

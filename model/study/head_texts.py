@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
-from model.arch.gpt2 import GPT2
+from model.arch.gpt2.network import GPT2
 from model.errors import TextError
 from model.study.heads import (
     TEXTS,

@@ -18,8 +18,8 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from model.arch.config import Config
-from model.arch.gpt2 import GPT2
+from model.arch.gpt2.config import Config
+from model.arch.gpt2.network import GPT2
 from model.errors import TextError
 
 

@@ -27,7 +27,7 @@ from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 from huggingface_hub.file_download import HfFileMetadata, http_get, repo_folder_name
 from tqdm import tqdm
 
-from model.arch.config import Config
+from model.arch.gpt2.config import Config
 from model.errors import ReaderError
 from model.weights.checkpoints import WEIGHTS, is_whole
 

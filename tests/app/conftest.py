@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 
 from app.main import create_app
 from app.settings import Settings
-from model.arch.config import Config
+from model.arch.gpt2.config import Config
 from model.loading import EMBEDDED
 from model.weights.checkpoints import save_network
 from tests.model.models import random_network

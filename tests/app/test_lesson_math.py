@@ -216,7 +216,7 @@ def check_step(run: Run, claim: Tag) -> bool:
     """A step of plain PyTorch's SGD at the η that the page names."""
     import torch
 
-    from model.arch.gpt2 import GPT2
+    from model.arch.gpt2.network import GPT2
 
     t, right, _ = place(run)
     eta = float(re.search(r"η = ([\d.e-]+)", words(claim))[1])  # type: ignore[index]

@@ -15,7 +15,7 @@ from app.render.templating import Templates
 from app.request.state import DEFAULT_TEXT, State
 from model import Run
 from model.address.parser import parse
-from model.arch.config import Config
+from model.arch.gpt2.config import Config
 from model.runtime.language_model import LanguageModel
 from model.toy import toy
 from tests.model.models import byte_tokenizer, random_model, random_network

@@ -13,8 +13,8 @@ from starlette.testclient import TestClient
 from app.main import create_app
 from app.parts.table import PARTS
 from app.settings import Settings
-from model.arch.config import Config
-from model.arch.gpt2 import GPT2
+from model.arch.gpt2.config import Config
+from model.arch.gpt2.network import GPT2
 from model.loading import EMBEDDED
 from model.weights.checkpoints import save_network
 

@@ -22,7 +22,7 @@ from app.render.templating import Templates
 from app.request.state import State
 from model import load
 from model.address.parser import Address, parse
-from model.arch.config import Config
+from model.arch.gpt2.config import Config
 from model.errors import AddressError
 from model.runtime.language_model import LanguageModel
 from model.runtime.run import Run

@@ -9,8 +9,9 @@ from urllib.parse import urlencode
 from hypothesis import strategies as st
 
 from app.parts.base import Part
-from model.arch.config import Config
-from model.arch.graph import Graph, Node
+from model.arch.base import Node
+from model.arch.gpt2.config import Config
+from model.arch.graph import Graph
 
 # The name that all markup in a drawn text bears: where an element or an attribute of a page does, a text broke out.
 MARK = "xq"

@@ -10,10 +10,10 @@ import pytest
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from model.arch.config import Config
-from model.arch.gpt2 import GPT2
+from model.arch.gpt2.config import Config
+from model.arch.gpt2.network import GPT2
+from model.arch.gpt2.stored import hf_names
 from model.runtime.language_model import LanguageModel
-from model.weights.checkpoints import hf_names
 from model.weights.tokenizer import Tokenizer
 
 # name -> config and the size of the weights relative to GPT-2's start

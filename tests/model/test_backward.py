@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from model.address.parser import Address, parse
-from model.arch.gpt2 import GPT2
+from model.arch.gpt2.network import GPT2
+from model.arch.gpt2.stored import hf_names
 from model.errors import AddressError
 from model.runtime.capture import Capture, parameter_views
 from model.runtime.run import Run
-from model.weights.checkpoints import hf_names
 from tests.model.models import SHAPES, error_of, random_model, twin
 from tests.model.test_explain import NAMES, check, covers, places, run_of
 

@@ -10,12 +10,7 @@ from safetensors.torch import load_file, save_file
 from model.errors import CheckpointError, UnknownModel
 from model.loading import load
 from model.toy import save_toy
-from model.weights.checkpoints import (
-    load_network,
-    read_checkpoint,
-    read_config,
-    save_network,
-)
+from model.weights.checkpoints import load_network, read_checkpoint, read_config, save_network
 from tests.model.models import SHAPES, error_of, random_network
 
 CONFIG = SHAPES["small"][0]

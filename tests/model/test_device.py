@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from model.address.parser import Address
-from model.arch.gpt2 import Attention
+from model.arch.gpt2.network import Attention
 from model.loading import load
 from model.ops.update import Rate
 from model.runtime.device import DeviceError, chosen

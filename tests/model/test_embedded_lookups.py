@@ -5,8 +5,8 @@ from math import log
 import pytest
 import torch
 
-from model.arch.config import Config
-from model.arch.gpt2 import GPT2
+from model.arch.gpt2.config import Config
+from model.arch.gpt2.network import GPT2
 from model.embedded import WEIGHTS
 from model.embedded.fused import fused_logits
 from model.embedded.lookups import People, teaching

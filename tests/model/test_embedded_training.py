@@ -7,8 +7,8 @@ from threading import Event
 import pytest
 import torch
 
-from model.arch.config import Config
-from model.arch.gpt2 import GPT2
+from model.arch.gpt2.config import Config
+from model.arch.gpt2.network import GPT2
 from model.embedded import WEIGHTS
 from model.embedded.bpe import save_bpe, train_bpe
 from model.embedded.corpus import Corpus

@@ -16,7 +16,7 @@ import pytest
 import torch
 from transformers import GPT2LMHeadModel
 
-from model.arch.config import Config
+from model.arch.gpt2.config import Config
 from model.errors import ReaderError, SettingError, TextError
 from model.loading import load
 from model.runtime.choice_address import ChoiceAddress

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from model.arch.config import Config
-from model.arch.gpt2 import GPT2
+from model.arch.gpt2.config import Config
+from model.arch.gpt2.network import GPT2
 from model.errors import TextError
 from model.study.heads import (
     HeadScores,

@@ -18,12 +18,7 @@ from huggingface_hub import constants, hf_hub_download
 from model.errors import CheckpointError, UnknownModel
 from model.loading import load
 from model.weights import hub
-from model.weights.checkpoints import (
-    WEIGHTS,
-    is_whole,
-    load_network,
-    read_config,
-)
+from model.weights.checkpoints import WEIGHTS, is_whole, load_network, read_config
 from model.weights.hub import (
     PUBLISHED,
     DownloadError,

@@ -12,7 +12,8 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from model.address.parser import Address
-from model.arch.gpt2 import GPT2
+from model.arch.gpt2.network import GPT2
+from model.arch.gpt2.stored import hf_names
 from model.errors import AddressError
 from model.loading import load
 from model.ops.update import Rate
@@ -22,7 +23,6 @@ from model.runtime.nudge import nudges
 from model.runtime.patch import PatchError
 from model.runtime.run import Run
 from model.runtime.slope import losses_along_slope, suggested_rate
-from model.weights.checkpoints import hf_names
 from tests.model.models import error_of, random_model
 from tests.model.test_explain import check, places
 

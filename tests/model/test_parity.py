@@ -7,7 +7,7 @@ import pytest
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from model.arch.config import Config
+from model.arch.gpt2.config import Config
 from model.runtime.language_model import LanguageModel
 from model.toy import save_toy, toy
 from model.weights.checkpoints import load_network, read_config, save_network

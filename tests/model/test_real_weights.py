@@ -20,11 +20,11 @@ from transformers import GPT2Config
 from transformers.models.gpt2.modeling_gpt2 import GPT2Attention
 
 from model.address.parser import Address
-from model.arch.config import Config
-from model.arch.gpt2 import GPT2, Block
+from model.arch.gpt2.config import Config
+from model.arch.gpt2.network import GPT2, Block
+from model.arch.gpt2.stored import hf_names
 from model.runtime.language_model import LanguageModel
 from model.runtime.run import Run
-from model.weights.checkpoints import hf_names
 from tests.model.models import byte_tokenizer, twin
 from tests.model.test_explain import check, places
 

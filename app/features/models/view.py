@@ -9,7 +9,7 @@ from app.render.menu import status
 from app.request.state import State
 from app.stores.downloads import Download
 from app.stores.models import Entry, ModelStore, count_parameters
-from model.arch.config import Config
+from model.arch.gpt2.config import Config
 from model.weights import hub
 from model.weights.hub import Published, megabytes
 

@@ -16,7 +16,7 @@ from app.render.places import (
 )
 from app.request.state import Cells, State
 from model.address.parser import Address
-from model.arch.graph import Node
+from model.arch.base import Node
 from model.runtime.run import Run
 
 MOST_LINKS = 64  # with more heads than this in all, heads and weights are buttons, which are shorter than links

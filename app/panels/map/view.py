@@ -11,7 +11,7 @@ from app.panels.map.links import NARROW_HEADS, MapLinks
 from app.render.places import ATTENTION
 from app.render.tokens import token_html
 from app.request.state import State
-from model.arch.graph import Node
+from model.arch.base import Node
 from model.runtime.run import Run
 
 # A network with more heads or blocks than these shows the heads of closed blocks in one picture.

@@ -9,7 +9,7 @@ from markupsafe import Markup
 from app.render.places import moved
 from app.request.state import Cells
 from model.address.parser import Address
-from model.arch.graph import Node
+from model.arch.base import Node
 from model.runtime.run import Run
 
 # Rows of (sign before it, last piece of the name, words). The words may use {d_head}.

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from app.render.heat import Scale, exponent_of
 from app.render.places import ATTENTION
 from model.address.parser import Address, Index
-from model.arch.graph import Node
+from model.arch.base import Node
 from model.runtime.run import Run
 
 SAMPLE = 1 << 16  # numbers that a histogram looks at

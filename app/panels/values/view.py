@@ -30,7 +30,7 @@ from app.render.places import chosen
 from app.render.tokens import token_html
 from app.request.state import Cells, State, share_url
 from model.address.parser import Address
-from model.arch.graph import Node
+from model.arch.base import Node
 from model.runtime.run import Run
 
 N_TOP = 12

@@ -21,7 +21,7 @@ from model.ops.base import Column, Computed, Ref, refs_in
 
 if TYPE_CHECKING:
     from model import Run
-    from model.arch.graph import Node
+    from model.arch.base import Node
     from model.explain.explanation import Explanation
 
 LONGEST = 48  # characters of an address shown as a link

@@ -43,7 +43,7 @@ from model.runtime.patch import parse_patch
 
 if TYPE_CHECKING:
     from model import Run
-    from model.arch.graph import Node
+    from model.arch.base import Node
     from model.explain.explanation import Explanation
 
 WHATIF = "/whatif"

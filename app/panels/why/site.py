@@ -25,7 +25,7 @@ from model.runtime.backward import gradient_formula
 
 if TYPE_CHECKING:
     from model import Run
-    from model.arch.graph import Node
+    from model.arch.base import Node
 
 LARGEST_SEARCHED = 4_000_000  # numbers; in larger tensors the largest is not looked for
 EXTREMES = (("largest", np.nanargmax), ("smallest", np.nanargmin))

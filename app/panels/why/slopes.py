@@ -19,7 +19,7 @@ from model.ops.base import refs_in
 
 if TYPE_CHECKING:
     from model import Run
-    from model.arch.graph import Node
+    from model.arch.base import Node
     from model.explain.explanation import Explanation
     from model.ops.base import Place
 

@@ -20,7 +20,7 @@ from model.runtime.run import MOST_STEPS
 
 if TYPE_CHECKING:
     from model import Run
-    from model.arch.graph import Node
+    from model.arch.base import Node
     from model.explain.explanation import Explanation
     from model.ops.update import Rate
 

@@ -13,7 +13,7 @@ from model.runtime.patch import NO_ADDITIONS
 
 if TYPE_CHECKING:
     from model import Run
-    from model.arch.graph import Node
+    from model.arch.base import Node
 
 NO_QUANTITY = "A token id is an address in the vocabulary, no quantity: it has no slope and takes no step"
 CHANGED = "In a run with numbers set by you there are no slopes and no steps: take the changes away to see them"

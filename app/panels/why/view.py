@@ -25,7 +25,7 @@ from model.address.parser import Address, Calc, parse
 
 if TYPE_CHECKING:
     from model import Run
-    from model.arch.graph import Node
+    from model.arch.base import Node
 
 
 def why_view(run: Run, state: State, *, limit: int = PAGE) -> WhyView:

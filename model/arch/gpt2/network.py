@@ -12,48 +12,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from model.arch.config import Config
+from model.arch.gpt2.config import Config
+from model.arch.hooks import HookPoint, Trail
 
 # GELU's 2u = TWICE·(x + CUBE·x³)
 TWICE = 2 * math.sqrt(2 / math.pi)
 CUBE = 0.044715
-
-
-class HookPoint(nn.Module):
-    """Passes its input on; a place to hang a forward hook."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x
-
-    if TYPE_CHECKING:
-
-        def __call__(self, x: Tensor) -> Tensor: ...
-
-
-class Trail:
-    """One run's way back through a module: captured values in, slopes out, under the module's own names.
-
-    `values` finds a captured site by its full name, without the batch axis; `slopes` collects ∂loss/∂site likewise.
-    """
-
-    def __init__(self, values: Callable[[str], Tensor], slopes: dict[str, Tensor], module: str = "") -> None:
-        self.values, self.slopes, self.module = values, slopes, module
-
-    def into(self, module: str) -> Trail:
-        return Trail(self.values, self.slopes, f"{self.module}{module}.")
-
-    def __getitem__(self, site: str) -> Tensor:
-        return self.values(self.module + site)
-
-    def keep(self, site: str, slope: Tensor) -> Tensor:
-        self.slopes[self.module + site] = slope
-        return slope
 
 
 def gelu_tanh(x: Tensor) -> Tensor:
