@@ -31,7 +31,7 @@ class Capture:
 
         It is another network, not this one for a while: other threads may be running this one.
         """
-        return Capture(self.net.twin(weights)) if weights else self
+        return Capture(self.net.with_weights(weights)) if weights else self
 
     def __call__(self, tokens: Sequence[int], patches: Sequence[Patch] = ()) -> dict[str, Tensor]:
         """Every hook point's output for these tokens, batch axis in front."""
