@@ -9,13 +9,13 @@ import sys
 from pydantic import ValidationError
 
 from app.server import logs
-from app.settings import AppSettings
+from app.settings import Settings
 
 
 def main() -> int:
     """Serve until stopped. Returns what the process exits with."""
     try:
-        settings = AppSettings()
+        settings = Settings()
     except ValidationError as error:
         for fault in error.errors():
             name = "_".join(map(str, fault["loc"])).upper()

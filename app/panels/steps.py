@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from app.server.size import is_large
 from model import Run
-from model.address.parser import Address, addresses, parse
+from model.address.parser import Address, map_addresses, parse
 
 
 def in_words(k: int) -> str:
@@ -16,7 +16,14 @@ def in_words(k: int) -> str:
 
 def named(at: str) -> int:
     """The most learning steps that an address, or any address in a `calc(…)`, asks for. Raises AddressError."""
-    return max((address.step or 0 for address in addresses(parse(at))), default=0)
+    found = [0]
+
+    def look(address: Address) -> Address:
+        found.append(address.step or 0)
+        return address
+
+    map_addresses(parse(at), look)
+    return max(found)
 
 
 def must_wait(run: Run, at: str) -> bool:

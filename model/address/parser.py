@@ -19,7 +19,6 @@ from model.address.trees import (
     Node,
     Number,
     Partial,
-    addresses,
     map_addresses,
 )
 from model.errors import AddressError
@@ -34,7 +33,6 @@ __all__ = [
     "Node",
     "Number",
     "Partial",
-    "addresses",
     "map_addresses",
     "parse",
 ]

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
 HOW = {
     "sum": "the sum of its terms",
+    "product": "the product of its terms",
     "quotient": "the first term ÷ the sum of the others",
 }
 

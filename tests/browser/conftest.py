@@ -69,9 +69,9 @@ def serve(app: Any) -> Iterator[str]:
 def server() -> Iterator[str]:
     """The address of the app, served with its default settings."""
     from app.main import create_app
-    from app.settings import AppSettings
+    from app.settings import Settings
 
-    yield from serve(create_app(AppSettings()))
+    yield from serve(create_app(Settings()))
 
 
 @pytest.fixture(scope="session")

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from model.language_model import LanguageModel
-from model.loading import load
+import model
+from model.runtime.language_model import LanguageModel
 from tests.model.models import SHAPES, byte_tokenizer, random_model, random_network
 
 # In each text a token comes twice, one after another or not, and one comes once.
@@ -56,21 +56,21 @@ class Case:
 @cache
 def model_of(name: str) -> LanguageModel:
     if name in TEXTS:
-        return load(name)
+        return model.load(name)
     if name != TINY:
         return random_model(name)
     config, scale = SHAPES["small"]
     net = random_network(config, scale)
-    model = LanguageModel(name, net, byte_tokenizer(config.d_vocab))
+    bent = LanguageModel(name, net, byte_tokenizer(config.d_vocab))
     with torch.no_grad():  # the row of token 7 points away from where the text ends
-        net.W_E[7] = -200 * torch.from_numpy(model.run("toot")["ln_final.out"][-1])
-    return model
+        net.W_E[7] = -200 * torch.from_numpy(bent.run("toot")["ln_final.out"][-1])
+    return bent
 
 
 @cache
 def case_of(name: str, target: str | None = None) -> Case:
-    model = model_of(name)
-    run = model.run(TEXTS.get(name, "toot to"), target) if name != TINY else model.run("toot", "id:7")
+    read = model_of(name).run
+    run = read(TEXTS.get(name, "toot to"), target) if name != TINY else read("toot", "id:7")
     tokens = tuple(int(token) for token in run["tokens"])
     is_sequence = target == "sequence"
     last = 7 if name == TINY else int(run["logits"][-1].argmax())
@@ -216,6 +216,25 @@ def moves_with(local: Local, s: Sources, key: str, at: tuple[int, ...]) -> Tenso
     return torch.zeros_like(moved.primal) if moved.tangent is None else moved.tangent.nan_to_num(0.0)
 
 
+def contribution(case: Case, node: Any, source: str, **moved: float) -> Tensor:
+    """∂loss/∂source through one node, the whole tensor: what all its terms come to at every place.
+
+    `moved` adds to a source by its short name first: where terms cancel at the real values they do not elsewhere.
+    """
+    s = sources_of(case, node, source)
+    s |= {name: s[name] + by for name, by in moved.items()}
+    key = key_of(node, source)
+    x = s[key].clone().requires_grad_()
+    upstream = case.exact(f"{node.name}.grad")
+    total = torch.zeros_like(x)
+    for local in parts_of(case, node, source, s).values():
+        made = local(s | {key: x})
+        g = upstream.reshape(upstream.shape + (1,) * (made.ndim - upstream.ndim)).expand_as(made)
+        if made.requires_grad:
+            total = total + torch.autograd.grad(made, x, g)[0]
+    return total.nan_to_num(0.0)
+
+
 def read_by(case: Case, node: Any, at: tuple[int, ...]) -> Iterator[tuple[str, tuple[int, ...]]]:
     """The sites and places that node[at] moves with."""
     s = sources_of(case, node)
@@ -225,6 +244,12 @@ def read_by(case: Case, node: Any, at: tuple[int, ...]) -> Iterator[tuple[str, t
     for key, slope in zip(s, slopes, strict=True):
         for place in map(tuple, slope.nan_to_num(0.0).nonzero().tolist()):
             yield names[key], place
+
+
+def address_of(site: str, at: tuple[int, ...], quantity: str = "") -> str:
+    """`blocks.0.attn.q` at (0, 1, 2), and perhaps `grad`, as an address."""
+    index = f"[{','.join(map(str, at))}]" if at else ""
+    return site + index + (f".{quantity}" if quantity else "")
 
 
 PLACE = re.compile(r"([A-Za-z_][\w.]*)(?:\[([\d,]+)\])?")

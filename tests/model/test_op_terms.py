@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from model.address import Address
-from tests.model.op_oracle import CASES, Case, case_of, expected_terms, place_in, read_by
+from tests.model.op_oracle import CASES, Case, address_of, case_of, expected_terms, place_in, read_by
 
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")  # PyTorch's own, forward mode
 
@@ -58,9 +57,9 @@ def test_each_term_of_a_gradient_is_the_slope_there_times_the_local_derivative(n
 
 
 def check_gradient(case: Case, site: str, at: tuple[int, ...]) -> None:
-    address = str(Address(site, at, "grad"))
+    address = address_of(site, at, "grad")
     terms = terms_by_reader(case, address)
-    for reader in case.run.model.graph.gradient_consumers(site):
+    for reader in case.run.model.graph.passers(site):
         expected = expected_terms(case, reader, site, at)
         largest = max(map(abs, expected.values()), default=0.0)
         listed = terms.pop(reader.name, {})
@@ -197,7 +196,7 @@ def test_each_forward_term_has_its_label_and_its_factors(name: str, target: str 
     case = case_of(name, target)
     for node in case.run.model.graph:
         for at in places_of(case, node.name, 1):
-            e = case.run.explain(str(Address(node.name, at)), limit=ALL)
+            e = case.run.explain(address_of(node.name, at), limit=ALL)
             shown = dict.fromkeys((t.label, tuple(factor_of(case, node, f) for f in t.factors)) for t in e.terms)
             assert list(shown) == parts_of(case, node.name, at), e.address
             for term in e.terms:
@@ -213,7 +212,7 @@ def test_forward_factors_are_the_numbers_that_move_it(name: str, target: str | N
             continue
         for at in places_of(case, node.name, 1):
             listed: Counter[tuple[str, tuple[int, ...]]] = Counter()
-            for term in case.run.explain(str(Address(node.name, at)), limit=ALL).terms:
+            for term in case.run.explain(address_of(node.name, at), limit=ALL).terms:
                 listed.update({place_in(found[0] + found[1]) for f in term.factors
                                for found in re.findall(r"([A-Za-z_][\w.]*)(\[[\d,]+\])", f.address or "")})  # fmt: skip
             moved = set(read_by(case, node, at))
@@ -225,7 +224,7 @@ def test_forward_factors_are_the_numbers_that_move_it(name: str, target: str | N
 def test_subtotals_add_up_their_own_terms(name: str) -> None:
     case = case_of(name)
     for at in places_of(case, "blocks.0.attn_out"):
-        e = case.run.explain(str(Address("blocks.0.attn_out", at)), limit=ALL)
+        e = case.run.explain(address_of("blocks.0.attn_out", at), limit=ALL)
         assert len(e.subtotals) == case.run.model.config.n_head
         for h, part in enumerate(e.subtotals):
             own = sum(term.product for term in e.terms if ("head", h) in term.place)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from fastapi import APIRouter
 from starlette.responses import PlainTextResponse, Response
 
-from app.services import Services, ServicesDep
+from app.request.query import Held
+from app.services import Services
 
 router = APIRouter(include_in_schema=False)
 
@@ -19,21 +20,21 @@ async def alive() -> Response:
 
 
 @router.api_route("/readyz", methods=["GET", "HEAD"])
-async def ready(services: ServicesDep) -> Response:
+async def ready(held: Held) -> Response:
     """200 where a reader would be served at once; 503 and why not otherwise."""
-    reasons = missing(services)
+    reasons = missing(held)
     if not reasons:
         return PlainTextResponse("ready\n", headers=NO_STORE)
     return PlainTextResponse("".join(f"{reason}\n" for reason in reasons), 503, NO_STORE | {"Retry-After": "5"})
 
 
-def missing(services: Services) -> list[str]:
+def missing(held: Services) -> list[str]:
     """What stands in the way of serving a reader."""
     reasons = []
-    if not services.models.is_loaded(services.models.default):
+    if not held.models.is_loaded(held.models.default):
         reasons.append("the default model is not loaded")
-    if services.runs.n_waiting >= services.settings.run_queue:
+    if held.runs.n_waiting >= held.settings.run_queue:
         reasons.append("the queue of runs is full")
-    if services.jobs.n_waiting >= services.settings.job_queue:
+    if held.jobs.n_waiting >= held.settings.job_queue:
         reasons.append("the queue of jobs is full")
     return reasons
