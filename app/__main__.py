@@ -9,13 +9,13 @@ import sys
 from pydantic import ValidationError
 
 from app.server import logs
-from app.settings import Settings
+from app.settings import AppSettings
 
 
 def main() -> int:
     """Serve until stopped. Returns what the process exits with."""
     try:
-        settings = Settings()
+        settings = AppSettings()
     except ValidationError as error:
         for fault in error.errors():
             name = "_".join(map(str, fault["loc"])).upper()

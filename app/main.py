@@ -50,7 +50,7 @@ from app.server.process import tune
 from app.server.security import SecurityHeaders
 from app.server.transfer import Transfer
 from app.services import Services
-from app.settings import Settings
+from app.settings import AppSettings
 from app.stores.generations import Generations
 from app.stores.jobs import JobStore
 from app.stores.models import ModelStore
@@ -88,7 +88,7 @@ class App(FastAPI):
             ROOT.reset(token)
 
 
-def create_app(settings: Settings | None = None) -> FastAPI:
+def create_app(settings: AppSettings | None = None) -> FastAPI:
     """The whole app. Raises a ReaderError where the settings name a model that is not there.
 
     Without settings it takes them, and how to log, from the environment: `uvicorn --factory app.main:create_app`.
@@ -141,7 +141,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
 def from_environment() -> FastAPI:
     """The app as a worker process makes it. Where the settings are wrong it says so and is not started again."""
     try:
-        settings = Settings()
+        settings = AppSettings()
         logs.configure(settings)
         return create_app(settings)
     except ReaderError as error:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Annotated
+
+from fastapi import Depends, Request
 
 from app.render.templating import Templates
-from app.settings import Settings
+from app.settings import AppSettings
 from app.stores.cards import CardStore
 from app.stores.generations import Generations
 from app.stores.jobs import JobStore
@@ -17,7 +20,7 @@ from app.stores.runs import RunStore
 class Services:
     """Made once by `create_app`, reached by every route."""
 
-    settings: Settings
+    settings: AppSettings
     models: ModelStore
     runs: RunStore
     jobs: JobStore
@@ -31,3 +34,12 @@ class Services:
         self.generations.close()
         self.runs.close()
         self.models.close()
+
+
+def services_of(request: Request) -> Services:
+    """The services of the app that answers a request."""
+    services: Services = request.app.state.services
+    return services
+
+
+ServicesDep = Annotated[Services, Depends(services_of)]

@@ -10,7 +10,7 @@ from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
-class Settings(BaseSettings):
+class AppSettings(BaseSettings):
     """The defaults run the embedded model for one reader on this machine."""
 
     model_config = SettingsConfigDict(env_prefix="EVERYNUMBER_")

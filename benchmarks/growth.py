@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import torch
 
-from app.settings import Settings
+from app.settings import AppSettings
 from benchmarks import nets
 from benchmarks.nets import GPT2_SMALL
 from benchmarks.table import Row, Table
@@ -44,7 +44,7 @@ def tables() -> Iterator[Table]:
 
 def by_length() -> Table:
     """What a run of GPT-2 small's shape costs and holds."""
-    limit = Settings.model_fields["long_run_mb"].default * MEGA
+    limit = AppSettings.model_fields["long_run_mb"].default * MEGA
     rows = [of_length(n, limit) for n in LENGTHS]
     return Table(
         "A run by the length of its text",

@@ -18,7 +18,7 @@ import torch
 from starlette.testclient import TestClient
 
 from app.main import create_app
-from app.settings import Settings
+from app.settings import AppSettings
 from benchmarks.long_text import PANEL, checkpoint
 from benchmarks.nets import GPT2_SMALL
 from benchmarks.table import Row, Table, verdict
@@ -79,7 +79,7 @@ def serving(model: str) -> Iterator[Reader]:
     """The app with its usual settings on one model, as it starts."""
     threads = torch.get_num_threads()
     try:
-        with TestClient(create_app(Settings(model=model))) as client:
+        with TestClient(create_app(AppSettings(model=model))) as client:
             yield Reader(client)
     finally:
         torch.set_num_threads(threads)  # the app sets what suits its model

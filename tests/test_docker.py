@@ -13,7 +13,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from app.settings import Settings
+from app.settings import AppSettings
 from deploy.rehearse import OF_THE_BASE, free_port, stages
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -109,15 +109,15 @@ def test_the_image_keeps_models_in_a_volume_its_user_may_write():
 
 
 def test_every_setting_that_the_image_and_compose_name_exists(monkeypatch: pytest.MonkeyPatch):
-    known = {f"EVERYNUMBER_{name.upper()}" for name in Settings.model_fields}
+    known = {f"EVERYNUMBER_{name.upper()}" for name in AppSettings.model_fields}
     compose = (ROOT / "compose.yaml").read_text()
     named = set(re.findall(r"EVERYNUMBER_[A-Z_]+", (ROOT / "Dockerfile").read_text() + compose))
     assert len(named) > 5 and named <= known, named - known
     for name, value in stages()[-1].environment().items():
         monkeypatch.setenv(name, value)
-    assert (Settings().host, Settings().log, Settings().log_level) == ("0.0.0.0", "json", "info")
+    assert (AppSettings().host, AppSettings().log, AppSettings().log_level) == ("0.0.0.0", "json", "info")
     grace = re.search(r"stop_grace_period: (\d+)s", compose)
-    assert grace and int(grace[1]) > Settings().stop_seconds
+    assert grace and int(grace[1]) > AppSettings().stop_seconds
 
 
 def test_the_proxy_asks_the_app_where_it_listens_and_keeps_what_watches_inside():

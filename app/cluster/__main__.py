@@ -12,14 +12,14 @@ from ray.serve.config import HTTPOptions
 
 from app.cluster.application import application
 from app.cluster.settings import ClusterSettings
-from app.settings import Settings
+from app.settings import AppSettings
 
 
 def main() -> None:
     stopped = Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())
-    settings = Settings()
+    settings = AppSettings()
     ray.init(address=os.environ.get("RAY_ADDRESS"), ignore_reinit_error=True)
     serve.start(http_options=HTTPOptions(host=settings.host, port=settings.port))
     serve.run(application(settings, ClusterSettings()), name="every-number", route_prefix="/")

@@ -16,7 +16,7 @@ from app.cluster.routing import Asked
 from app.cluster.settings import ClusterSettings
 from app.main import create_app
 from app.services import Services
-from app.settings import Settings
+from app.settings import AppSettings
 
 MOST_HELD = 1000  # names of models or jobs that one replica is known to hold
 
@@ -24,7 +24,7 @@ MOST_HELD = 1000  # names of models or jobs that one replica is known to hold
 class Replica:
     """The ordinary app in a process of its own."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: AppSettings) -> None:
         app = create_app(settings)
         self.services: Services = app.state.services
         self.services.models.get("")
@@ -53,7 +53,7 @@ def as_jobs_need(context: AutoscalingContext) -> tuple[int, dict[str, Any]]:
     return max(1, math.ceil(jobs / context.config.target_ongoing_requests)), {}
 
 
-def application(settings: Settings, cluster: ClusterSettings) -> Application:
+def application(settings: AppSettings, cluster: ClusterSettings) -> Application:
     """All deployments, bound together."""
     actor: dict[str, float] = {"num_cpus": cluster.cpus}
     if cluster.memory_mb:

@@ -13,7 +13,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from app.cluster.replica import Began
 from app.cluster.routing import Asked, route
-from app.settings import Settings
+from app.settings import AppSettings
 from app.stores.models import ModelStore
 
 TOO_LARGE = 413
@@ -22,7 +22,7 @@ TOO_LARGE = 413
 class Front:
     """Knows the models by their configs alone: it loads none. Every number comes from the replicas."""
 
-    def __init__(self, settings: Settings, pages: DeploymentHandle, jobs: DeploymentHandle) -> None:
+    def __init__(self, settings: AppSettings, pages: DeploymentHandle, jobs: DeploymentHandle) -> None:
         self.models = ModelStore(settings)
         self.most = settings.max_body_kb * 1024
         self.pools = {"pages": pages.options(stream=True), "jobs": jobs.options(stream=True)}

@@ -175,23 +175,23 @@ def answer(request: Request, fault: Fault, headers: dict[str, str]) -> Response:
     if path_of(request).startswith("/api/"):
         return JSONResponse(fault.json(), fault.status, headers)
     headers |= {"Vary": "HX-Request, HX-Target, HX-History-Restore-Request", "Cache-Control": "no-cache"}
-    held: Services = request.app.state.services
-    kept = kept_state(held, request.query_params)
+    services: Services = request.app.state.services
+    kept = kept_state(services, request.query_params)
     if fault.code == "bad_target":
-        fault = replace(fault, offers=(*with_space(held, kept), *fault.offers))
+        fault = replace(fault, offers=(*with_space(services, kept), *fault.offers))
     path = path_of(request) if path_of(request) in FORMS else ""
     given = {name: request.query_params.get(name, "") for name in ("target", "eta", "optimizer", "steps")}
     context = {
-        "fault": fault, "state": kept, "models": held.models, "path": path, "form": FORMS.get(path, ""),
+        "fault": fault, "state": kept, "models": services.models, "path": path, "form": FORMS.get(path, ""),
         "fields": given | {"text": kept.text, "steps": given["steps"] or str(kept.steps)},
     }  # fmt: skip
     if request.headers.get("HX-Request") and not request.headers.get("HX-History-Restore-Request"):
         headers |= {"HX-Retarget": "#notice", "HX-Reswap": "innerHTML", "HX-Reselect": "#fault", "HX-Push-Url": "false"}
-        html = held.templates.render("errors/_error.html", **context)
+        html = services.templates.render("errors/_error.html", **context)
     elif path_of(request).startswith(FRAMED):
-        html = held.templates.render("embed/error.html", look=kept_look(request.query_params), **context)
+        html = services.templates.render("embed/error.html", look=kept_look(request.query_params), **context)
     else:
-        html = held.templates.render("errors/page.html", **context)
+        html = services.templates.render("errors/page.html", **context)
     return HTMLResponse(html, fault.status, headers)
 
 
@@ -205,24 +205,24 @@ def kept_look(query: QueryParams) -> Look:
             given = [pair for pair in given if pair[0] != error.part]
 
 
-def with_space(held: Services, state: State) -> list[str]:
+def with_space(services: Services, state: State) -> list[str]:
     """The target with a space in front, where that is one token: most words are tokens only so."""
     spaced = f" {state.target}"
     try:
-        tokenizer = held.models.tokenizer(state.model)
+        tokenizer = services.models.tokenizer(state.model)
         return [spaced] if len(tokenizer.encode(spaced)) == 1 else []
     except ReaderError:
         return []
 
 
-def kept_state(held: Services, query: QueryParams) -> State:
+def kept_state(services: Services, query: QueryParams) -> State:
     """The reader's input as they gave it, for the form. An unknown model gives way to the default one;
     numbers set are left out, since they may be what is wrong."""
     model = query.get("model", "")
-    model = model if model in held.models else ""
+    model = model if model in services.models else ""
     bos = query.get("bos", "1").lower() not in ("0", "false", "off", "no", "f", "n")
-    text = query.get("text", held.models.entry(model).text).replace("\r\n", "\n")
-    text = text[: held.settings.max_text]
+    text = query.get("text", services.models.entry(model).text).replace("\r\n", "\n")
+    text = text[: services.settings.max_text]
     state = State(model, text, query.get("target", ""), bos, query.get("at", ""))
     try:
         ways = RunQuery.model_validate({name: query[name] for name in ("eta", "optimizer", "steps") if name in query})

@@ -11,8 +11,7 @@ from fastapi import Request
 from starlette.responses import HTMLResponse, Response
 
 from app.panels.errors import kept_state
-from app.request.query import Held
-from app.services import Services
+from app.services import Services, ServicesDep
 from app.stores.models import Loading
 
 PATIENCE = 1.0  # seconds that a page waits for its model
@@ -28,12 +27,12 @@ class StillLoading(Exception):
         self.loading = loading
 
 
-async def model_ready(request: Request, held: Held) -> None:
+async def model_ready(request: Request, services: ServicesDep) -> None:
     """For routes of pages: begin to read the model that the request names. Raises StillLoading, ReaderError, Busy."""
     name = request.query_params.get("model", "")
-    if request.method != "GET" or "HX-Request" in request.headers or (name and name not in held.models):
+    if request.method != "GET" or "HX-Request" in request.headers or (name and name not in services.models):
         return
-    found = held.models.begin(name)
+    found = services.models.begin(name)
     if not isinstance(found, Loading):
         return
     waiting = asyncio.wrap_future(found.model)
@@ -47,11 +46,11 @@ async def model_ready(request: Request, held: Held) -> None:
 async def still_loading(request: Request, error: Exception) -> Response:
     """The page that shows how far it is: 202, for it is not what was asked for."""
     assert isinstance(error, StillLoading)
-    held: Services = request.app.state.services
-    html = held.templates.render(
+    services: Services = request.app.state.services
+    html = services.templates.render(
         "loading/page.html",
-        state=kept_state(held, request.query_params),
-        models=held.models,
+        state=kept_state(services, request.query_params),
+        models=services.models,
         loading=error.loading,
     )
     return HTMLResponse(html, 202, HEADERS)

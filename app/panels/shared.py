@@ -201,7 +201,7 @@ class Asked:
     make: Callable[[Run], Shared]
 
 
-def asked_for(held: Services, address: str, origin: str, what: What = "why") -> Asked:
+def asked_for(services: Services, address: str, origin: str, what: What = "why") -> Asked:
     """The page behind an address: a whole one of this site (`origin`), or its path.
 
     Nothing is fetched; the address is only read. Raises NotShared, and a ReaderError for what it may not ask.
@@ -219,27 +219,27 @@ def asked_for(held: Services, address: str, origin: str, what: What = "why") -> 
         raise NotShared
     path, query = unquote(parts.path.removeprefix(root)), QueryParams(parts.query)
     try:
-        return _page(held, path, query, unquote(parts.fragment), what)
+        return _page(services, path, query, unquote(parts.fragment), what)
     except (ValidationError, RequestValidationError):
         raise NotShared from None
 
 
-def _page(held: Services, path: str, query: QueryParams, section: str, what: What) -> Asked:
+def _page(services: Services, path: str, query: QueryParams, section: str, what: What) -> Asked:
     if path == "/":
-        home = State(text=held.models.entry("").text)
+        home = State(text=services.models.entry("").text)
         return Asked(home, lambda run: of_home(run, home))
     if path == EXPLORE:
-        state = _state(held, query)
+        state = _state(services, query)
         return Asked(state, lambda run: of_number(run, state, what))
     if path in ("/embed/why", "/embed/values"):
-        state = _state(held, query)
+        state = _state(services, query)
         kind: What = "why" if path == "/embed/why" else "values"
         return Asked(state, lambda run: of_number(run, state, kind))
     if (part := PARTS.get(path.removeprefix("/embed/"))) and path.startswith("/embed/"):
-        settings, state = settings_of(part, query), part_run(part, _state(held, query), query)
+        settings, state = settings_of(part, query), part_run(part, _state(services, query), query)
         return Asked(state, lambda run: of_part(run, part, state, settings))
     if lesson := next((one for one in LESSONS if one.path == path), None):
-        state = lesson.aimed(_state(held, query), asked=bool({"target", "text"} & set(query)))
+        state = lesson.aimed(_state(services, query), asked=bool({"target", "text"} & set(query)))
         return Asked(state, lambda run: of_lesson(run, lesson, state, section))
     raise NotShared
 
@@ -252,10 +252,10 @@ def part_run(part: Part, state: State, query: QueryParams) -> State:
     return replace(state, model=run.model, text=run.text, target=run.target, bos=run.bos)
 
 
-def _state(held: Services, query: QueryParams) -> State:
+def _state(services: Services, query: QueryParams) -> State:
     """The state that a query names. Raises ValidationError, ReaderError."""
     given = {name: value for name, value in query.items() if name in _fields()}
-    return view_state(ViewQuery.model_validate(given | {"set": query.getlist("set")}), held)
+    return view_state(ViewQuery.model_validate(given | {"set": query.getlist("set")}), services)
 
 
 def _fields() -> set[str]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from app.server.size import is_large
 from model import Run
-from model.address.parser import Address, map_addresses, parse
+from model.address.parser import Address, addresses, parse
 
 
 def in_words(k: int) -> str:
@@ -16,14 +16,7 @@ def in_words(k: int) -> str:
 
 def named(at: str) -> int:
     """The most learning steps that an address, or any address in a `calc(…)`, asks for. Raises AddressError."""
-    found = [0]
-
-    def look(address: Address) -> Address:
-        found.append(address.step or 0)
-        return address
-
-    map_addresses(parse(at), look)
-    return max(found)
+    return max((address.step or 0 for address in addresses(parse(at))), default=0)
 
 
 def must_wait(run: Run, at: str) -> bool:

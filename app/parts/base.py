@@ -139,7 +139,7 @@ class Numbers:
 class Scene:
     """What a part looks at: a run, the state that names it, and the app's models and runs."""
 
-    held: Services
+    services: Services
     run: Run
     state: State
     num: Numbers
@@ -155,7 +155,7 @@ class Scene:
 
     def run_of(self, state: State) -> Run:
         """Another run, from the cache or computed now. Only for use in a reader's thread."""
-        return self.held.runs.submit(self.held.runs.key(state)).result()
+        return self.services.runs.submit(self.services.runs.key(state)).result()
 
     def numbers_of(self, state: State) -> Numbers:
         """Another run's numbers as links, such as the toy's in the prose."""

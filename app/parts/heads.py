@@ -101,7 +101,7 @@ class View:
 
 def view(scene: Scene, s: Settings) -> View:
     c = scene.model.config
-    scores = scene.held.models.heads(scene.state.model)
+    scores = scene.services.models.heads(scene.state.model)
     named = clearest(scores)
     block = s.block if s.block is not None else (named[0].block if named else 0)
     head = s.head if s.head is not None else (named[0].head if named and s.block is None else 0)

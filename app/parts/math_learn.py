@@ -81,7 +81,7 @@ def measured(scene: Scene) -> float:
 
 def begun(scene: Scene, *, go: bool) -> Job | None:
     """The job, given a moment to end; on a large model only where the reader asks or has asked for it."""
-    jobs = scene.held.jobs
+    jobs = scene.services.jobs
     job = jobs.start(scene.state) if go else jobs.find(jobs.id(scene.state))
     until = time.monotonic() + PATIENCE
     while job is not None and not job.is_over and time.monotonic() < until:

@@ -33,14 +33,14 @@ def settings_of(part: Part, query: Mapping[str, Any]) -> Settings:
         raise RequestValidationError(error.errors()) from None
 
 
-def part_html(held: Services, part: Part, run: Run, state: State, settings: Settings) -> Markup:
+def part_html(services: Services, part: Part, run: Run, state: State, settings: Settings) -> Markup:
     """The whole fragment. Its numbers open where the state says: on the part's own page where it stands alone."""
     here = Here(part, replace(state.select(""), order="size"), settings)
     num = Numbers(run, here.state, form=here.go)
-    scene = Scene(held, run, here.state, num)
+    scene = Scene(services, run, here.state, num)
     view = part.view(scene, settings)
     return Markup(
-        held.templates.render(
+        services.templates.render(
             part.template,
             part=part,
             here=here,
@@ -72,6 +72,6 @@ class Live:
         settings = part.settings.model_validate(given)
         if now or self.everything:
             run = self.scene.run if state == replace(self.scene.state, at="") else self.scene.run_of(state)
-            return part_html(self.scene.held, part, run, state, settings)
+            return part_html(self.scene.services, part, run, state, settings)
         here = Here(part, state, settings)
-        return Markup(self.scene.held.templates.render("parts/_later.html", part=part, here=here))
+        return Markup(self.scene.services.templates.render("parts/_later.html", part=part, here=here))

@@ -69,7 +69,7 @@ class View:
 
 def view(scene: Scene, s: Settings) -> View:
     loaded = []
-    for entry in scene.held.models:
+    for entry in scene.services.models:
         c = entry.config
         shape = Preset(entry.name, c.d_model, c.n_layer, c.d_vocab, c.n_ctx)
         rule, all_of_it = total(shape), exact(c)

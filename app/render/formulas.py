@@ -152,8 +152,6 @@ def _with_values(e: Explanation, room: float) -> list[str]:
         return [result(e.total)]
     if e.combine == "quotient":
         return _quotient(e)
-    if e.combine == "product":
-        return [r" \times ".join(_bracketed(number(term.product)) for term in e.terms) + f" = {result(e.total)}"]
     if e.combine == "function" and e.function is not None:
         return _function(e)
     return _sum(e, room)

@@ -14,7 +14,7 @@ from app.request.state import (
     MAX_TRAIL,
     State,
 )
-from app.services import Services
+from app.services import Services, ServicesDep, services_of
 from app.stores.models import ModelStore
 from model.address.parser import Calc, parse
 from model.errors import ReaderError
@@ -89,15 +89,6 @@ class ViewQuery(RunQuery):
         return given.strip().replace(",", ".") or None if isinstance(given, str) else given
 
 
-def services(request: Request) -> Services:
-    """What the app holds."""
-    found: Services = request.app.state.services
-    return found
-
-
-Held = Annotated[Services, Depends(services)]
-
-
 class TextTooLong(ReaderError):
     """More characters than the host lets a text have."""
 
@@ -115,13 +106,13 @@ def checked_text(text: str, most: int) -> str:
 async def texts_fit(request: Request) -> None:
     """For every route: a text in the query is not longer than the host allows. Raises TextTooLong."""
     for text in request.query_params.getlist("text"):
-        checked_text(text, services(request).settings.max_text)
+        checked_text(text, services_of(request).settings.max_text)
 
 
-def run_state(held: Services, query: RunQuery) -> State:
+def run_state(services: Services, query: RunQuery) -> State:
     """The run alone. Raises UnknownModel, TextTooLong."""
-    checked_text(query.text or "", held.settings.max_text)  # of a body too
-    return run_of(held.models, query)
+    checked_text(query.text or "", services.settings.max_text)  # of a body too
+    return run_of(services.models, query)
 
 
 def run_of(models: ModelStore, query: RunQuery) -> State:
@@ -134,9 +125,9 @@ def run_of(models: ModelStore, query: RunQuery) -> State:
     )  # fmt: skip
 
 
-def view_state(query: Annotated[ViewQuery, Query()], held: Held) -> State:
+def view_state(query: Annotated[ViewQuery, Query()], services: ServicesDep) -> State:
     """The state of a page."""
-    run = run_state(held, query)
+    run = run_state(services, query)
     trail = tuple(filter(None, query.trail.split("~")))[-MAX_TRAIL:]
     return replace(
         run, at=place(query), row=query.row, col=query.col, order=query.order, offset=query.offset, trail=trail,

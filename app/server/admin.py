@@ -8,26 +8,26 @@ from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
-from app.settings import Settings
+from app.settings import AppSettings
 
 # A proxy says by one of these that the request came from elsewhere.
 FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
 
 
-def may_fetch(request: Request, settings: Settings, token: str = "") -> bool:
+def may_fetch(request: Request, settings: AppSettings, token: str = "") -> bool:
     """Whether this request may fetch a model, as EVERYNUMBER_DOWNLOADS says."""
     if settings.downloads == "off" or not is_own_page(request):
         return False
     return has_token(settings, token) or (settings.downloads == "local" and is_local(request, settings))
 
 
-def has_token(settings: Settings, token: str) -> bool:
+def has_token(settings: AppSettings, token: str) -> bool:
     """Whether the token is the host's; without one set, none is."""
     wanted = settings.admin_token.get_secret_value()
     return bool(wanted) and secrets.compare_digest(wanted.encode(), token.encode())
 
 
-def is_local(request: Request, settings: Settings) -> bool:
+def is_local(request: Request, settings: AppSettings) -> bool:
     """Whether the request comes from this machine and from no proxy on it, and asks for it by a name of this machine.
 
     The name keeps out pages of other hosts whose name was made to lead here.

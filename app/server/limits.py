@@ -22,7 +22,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.request.state import path_of
-from app.settings import Settings
+from app.settings import AppSettings
 
 FREE = ("/static/", "/healthz", "/readyz", "/metrics")  # cost next to nothing, and are asked by machines
 FILES = ("csv", "npy")  # formats of downloads
@@ -63,7 +63,7 @@ def spend() -> None:
 class Rates:
     """The rates of the settings, and what each client has used of them."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: AppSettings) -> None:
         self._all = rate(settings.rate)
         self._costly = rate(settings.rate_costly)
         self._memory = MemoryStorage()

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.request.state import path_of
 from app.server.limits import client_of
-from app.settings import Settings
+from app.settings import AppSettings
 
 access = logging.getLogger("app.access")
 
@@ -33,7 +33,7 @@ PACKED = re.compile(r"^/~[^/]*")  # a long text stands in the path (app.request.
 Caught = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 
-def configure(settings: Settings) -> None:
+def configure(settings: AppSettings) -> None:
     """Send the logs of this process to standard error, as the settings say."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter((Json if settings.log == "json" else Text)(readers=settings.log_readers))
@@ -106,7 +106,7 @@ def of_request(record: logging.LogRecord) -> dict[str, object]:
 class Access:
     """Logs each request: method, path, status, seconds, bytes; with the query and the client where readers may be."""
 
-    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+    def __init__(self, app: ASGIApp, settings: AppSettings) -> None:
         self.app, self.readers = app, settings.log_readers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

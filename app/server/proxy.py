@@ -7,12 +7,12 @@ import re
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
-from app.settings import Settings
+from app.settings import AppSettings
 
 HOST = re.compile(r"[A-Za-z0-9.-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")
 
 
-def seen_from_outside(scope: Scope, settings: Settings) -> Scope:
+def seen_from_outside(scope: Scope, settings: AppSettings) -> Scope:
     """The request as the reader sent it: with the prefix in its path, from their own address, to the public host.
 
     A proxy may take the prefix off or leave it on; from here on it is there, as ASGI has it. A request without it

@@ -17,7 +17,7 @@ from uvicorn.config import STARTUP_FAILURE
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.supervisors import Multiprocess
 
-from app.settings import Settings
+from app.settings import AppSettings
 
 LONGEST_HEAD = 2**20  # bytes of a request's line and headers: a URL carries the whole text
 USUAL_SECONDS = 60.0  # for a client that stalls, where uvicorn was not configured here
@@ -99,7 +99,7 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def serve(app: FastAPI, settings: Settings, listener: socket.socket) -> int:
+def serve(app: FastAPI, settings: AppSettings, listener: socket.socket) -> int:
     """Serve in this process until stopped. Returns what the process exits with."""
     server = Server(Config(app, settings))
     server.address = address_of(listener)
@@ -114,7 +114,7 @@ def serve(app: FastAPI, settings: Settings, listener: socket.socket) -> int:
     return 0 if server.started else FAILED
 
 
-def serve_in_many(settings: Settings, listener: socket.socket) -> int:
+def serve_in_many(settings: AppSettings, listener: socket.socket) -> int:
     """Serve in several processes that share one socket, each with models and runs of its own."""
     config = Config("app.main:create_app", settings, factory=True, workers=settings.workers)
     allow_connections(settings.max_connections)  # workers inherit it
@@ -166,7 +166,7 @@ def allow_connections(n: int) -> None:
 class Config(uvicorn.Config):
     """uvicorn's settings. Who asks and for which host is read by proxy.py; logs are written by logs.py."""
 
-    def __init__(self, app: ASGIApp | str, settings: Settings, **more: Any) -> None:
+    def __init__(self, app: ASGIApp | str, settings: AppSettings, **more: Any) -> None:
         super().__init__(
             app,
             http=PatientProtocol,

@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.settings import Settings
+from app.settings import AppSettings
 
 PIECE = 2**16  # bytes of an answer that are sent at once
 
@@ -35,7 +35,7 @@ class BodyTooSlow(HTTPException):
 class Transfer:
     """Between the server and everything else, so that all bodies pass through it."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, refuse: Callable[[Request, Exception], Response]) -> None:
+    def __init__(self, app: ASGIApp, settings: AppSettings, refuse: Callable[[Request, Exception], Response]) -> None:
         self.app, self.refuse = app, refuse
         self.most_kb, self.seconds = settings.max_body_kb, settings.client_seconds
 

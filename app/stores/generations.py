@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from app.server.limits import spend
 from app.server.process import use_threads
-from app.settings import Settings
+from app.settings import AppSettings
 from app.stores.models import ModelStore
 from app.stores.runs import Busy
 from model import LanguageModel
@@ -106,7 +106,7 @@ class Generation:
 class Generations:
     """Generations by their key, the least recently used ones dropped once all exceed the memory budget."""
 
-    def __init__(self, models: ModelStore, settings: Settings) -> None:
+    def __init__(self, models: ModelStore, settings: AppSettings) -> None:
         self._models = models
         self._budget = settings.generation_memory_mb * 2**20
         self._queue = settings.run_queue

@@ -18,7 +18,7 @@ from typing import Literal
 
 from app.request.state import State
 from app.server.limits import CLIENT, TooMany, spend
-from app.settings import Settings
+from app.settings import AppSettings
 from app.stores.learned import Learned, learn, work
 from app.stores.models import ModelStore
 from app.stores.runs import (
@@ -94,7 +94,7 @@ def job_id(models: ModelStore, state: State) -> str:
 class JobStore:
     """Jobs by id. At most `job_queue` wait; finished ones are kept while their results fit in the memory budget."""
 
-    def __init__(self, runs: RunStore, settings: Settings) -> None:
+    def __init__(self, runs: RunStore, settings: AppSettings) -> None:
         self._runs = runs
         self._queue = settings.job_queue
         self._per_client = settings.jobs_per_client

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from app.request.state import DEFAULT_TEXT
 from app.server.process import machine_memory, use_threads
-from app.settings import Settings
+from app.settings import AppSettings
 from app.stores.downloads import Downloads
 from model import LanguageModel, load
 from model.arch.gpt2.config import Config
@@ -121,7 +121,7 @@ class ModelStore:
     that is in use; whoever keeps something that holds a model registers with `on_unload` and lets go of it then.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: AppSettings) -> None:
         self._entries = {entry.name: entry for entry in _built_in()}
         self._device = settings.device
         chosen(self._device)  # a GPU that is asked for and not there is told at the start
@@ -307,7 +307,7 @@ class ModelStore:
 
     # -- finding them
 
-    def _find(self, settings: Settings) -> None:
+    def _find(self, settings: AppSettings) -> None:
         """The models in directories, those in the hub's cache, and which of all is the default."""
         self.default = settings.model
         is_directory = settings.model not in self._entries and not hub.published(settings.model)
@@ -319,7 +319,7 @@ class ModelStore:
         if self.default not in self._entries:
             self._fetch_default(settings)
 
-    def _fetch_default(self, settings: Settings) -> None:
+    def _fetch_default(self, settings: AppSettings) -> None:
         """The default model is a published one that is not here: fetch it, or do without it and say so."""
         one = hub.published(settings.model)
         assert one is not None

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 from app.request.state import State
 from app.server.limits import spend
 from app.server.process import use_threads
-from app.settings import Settings
+from app.settings import AppSettings
 from app.stores.models import Busy as Busy
 from app.stores.models import ModelStore
 from model import Run
@@ -47,7 +47,7 @@ class RunStore:
     dropped, long ones give up what they can compute again.
     """
 
-    def __init__(self, models: ModelStore, settings: Settings) -> None:
+    def __init__(self, models: ModelStore, settings: AppSettings) -> None:
         self.models = models
         self._budget = settings.run_memory_mb * 2**20
         self._whole = settings.long_run_mb * 2**20

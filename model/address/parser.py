@@ -19,6 +19,7 @@ from model.address.trees import (
     Node,
     Number,
     Partial,
+    addresses,
     map_addresses,
 )
 from model.errors import AddressError
@@ -33,6 +34,7 @@ __all__ = [
     "Node",
     "Number",
     "Partial",
+    "addresses",
     "map_addresses",
     "parse",
 ]

@@ -6,9 +6,9 @@ They know nothing of a run: whether a site exists and indices fit is a run's bus
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, fields, replace
+from typing import Any, Generic, TypeVar
 
 Index = int | slice
 
@@ -115,6 +115,8 @@ class Calc:
 
 
 Node = Address | Number | Binary | Negative | Call | Partial
+N = TypeVar("N", bound=Node | Calc)
+T = TypeVar("T")
 
 FUNCTIONS = ("exp", "log", "sqrt", "acos", "positive", "max", "sum", "mean")
 _RANK = {"+": 1, "-": 1, "*": 2, "/": 2, "@": 3}
@@ -136,18 +138,72 @@ def _show_index(i: Index) -> str:
     return f"{'' if i.start is None else i.start}:{'' if i.stop is None else i.stop}"
 
 
-def map_addresses(node: Node | Calc, change: Callable[[Address], Address]) -> Any:
+# -- going through a tree
+
+
+def operands(node: Node | Calc) -> tuple[Node, ...]:
+    """What stands right below a node, from left to right."""
+    if isinstance(node, Binary):
+        return node.left, node.right
+    if isinstance(node, Negative | Call):
+        return (node.operand,)
+    if isinstance(node, Calc):
+        return (node.tree,)
+    return (node.of,) if isinstance(node, Partial) else ()
+
+
+def with_operands(node: N, below: Iterable[Node]) -> N:
+    """The same node over other operands."""
+    names = [field.name for field in fields(node) if isinstance(getattr(node, field.name), Node)]
+    changed: dict[str, Any] = dict(zip(names, below, strict=True))
+    return replace(node, **changed)
+
+
+def addresses(node: Node | Calc) -> Iterator[Address]:
+    """Every address in a tree, from left to right."""
+    if isinstance(node, Address):
+        yield node
+    for operand in operands(node):
+        yield from addresses(operand)
+
+
+def map_addresses(node: N, change: Callable[[Address], Address]) -> N:
     """The same tree with every address in it changed."""
     if isinstance(node, Address):
-        return change(node)
-    if isinstance(node, Calc):
-        return Calc(map_addresses(node.tree, change))
-    if isinstance(node, Binary):
-        return Binary(node.op, map_addresses(node.left, change), map_addresses(node.right, change))
-    if isinstance(node, Negative):
-        return Negative(map_addresses(node.operand, change))
-    if isinstance(node, Call):
-        return Call(node.name, map_addresses(node.operand, change))
-    if isinstance(node, Partial):
-        return Partial(change(node.of), node.start, node.stop)
-    return node
+        return change(node)  # type: ignore[return-value]
+    return with_operands(node, [map_addresses(operand, change) for operand in operands(node)])
+
+
+class Fold(Generic[T]):
+    """What a tree comes to, from its leaves up: a method for each kind of node, given what its operands came to."""
+
+    def __call__(self, node: Node) -> T:
+        if isinstance(node, Address):
+            return self.address(node)
+        if isinstance(node, Number):
+            return self.number(node)
+        if isinstance(node, Negative):
+            return self.negative(node, self(node.operand))
+        if isinstance(node, Call):
+            return self.call(node, self(node.operand))
+        if isinstance(node, Partial):
+            return self.partial(node)
+        return self.binary(node, self(node.left), self(node.right))
+
+    def address(self, node: Address) -> T:
+        raise NotImplementedError
+
+    def number(self, node: Number) -> T:
+        raise NotImplementedError
+
+    def negative(self, node: Negative, operand: T) -> T:
+        raise NotImplementedError
+
+    def call(self, node: Call, operand: T) -> T:
+        raise NotImplementedError
+
+    def partial(self, node: Partial) -> T:
+        raise NotImplementedError
+
+    def binary(self, node: Binary, left: T, right: T) -> T:
+        raise NotImplementedError

@@ -21,12 +21,12 @@ class Graph:
         self.config = config
         self.nodes: dict[str, Node] = {node.name: node for node in nodes(config)}
         self._consumers: dict[str, list[Node]] = {name: [] for name in self.nodes}
-        self._passers: dict[str, list[Node]] = {name: [] for name in self.nodes}
+        self._gradient_consumers: dict[str, list[Node]] = {name: [] for name in self.nodes}
         for node in self.nodes.values():
             for source in node.op.reads:
                 self._consumers[source].append(node)
             for source in node.op.grad_reads:
-                self._passers[source].append(node)
+                self._gradient_consumers[source].append(node)
 
     def __getitem__(self, name: str) -> Node:
         """The node of that name. Raises AddressError that names the nearest thing that exists."""
@@ -53,9 +53,9 @@ class Graph:
         """The nodes whose ops read `name`."""
         return self._consumers[name]
 
-    def passers(self, name: str) -> list[Node]:
+    def gradient_consumers(self, name: str) -> list[Node]:
         """The nodes whose ops hand a slope back to `name`: its consumers, but for softmax's inner steps and views."""
-        return self._passers[name]
+        return self._gradient_consumers[name]
 
     def shape(self, name: str, n_pos: int) -> tuple[int, ...]:
         """Sizes of the node's axes in a run of `n_pos` tokens."""

@@ -1,4 +1,4 @@
-"""Where a network lets its intermediate values be seen, and how slopes find their way back through it."""
+"""Where a network lets its intermediate values be seen, and what its backward pass reads and keeps."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class HookPoint(nn.Module):
         def __call__(self, x: Tensor) -> Tensor: ...
 
 
-class Trail:
-    """One run's way back through a module: captured values in, slopes out, under the module's own names.
+class BackwardPass:
+    """One run's backward pass through a module: captured values in, slopes out, under the module's own names.
 
     `values` finds a captured site by its full name, without the batch axis; `slopes` collects ∂loss/∂site likewise.
     """
@@ -28,8 +28,8 @@ class Trail:
     def __init__(self, values: Callable[[str], Tensor], slopes: dict[str, Tensor], module: str = "") -> None:
         self.values, self.slopes, self.module = values, slopes, module
 
-    def into(self, module: str) -> Trail:
-        return Trail(self.values, self.slopes, f"{self.module}{module}.")
+    def into(self, module: str) -> BackwardPass:
+        return BackwardPass(self.values, self.slopes, f"{self.module}{module}.")
 
     def __getitem__(self, site: str) -> Tensor:
         return self.values(self.module + site)

@@ -244,8 +244,6 @@ def total_of(rule: Rule, products: Floats, given: float) -> float:
     with np.errstate(all="ignore"):
         if rule.combine == "sum":
             return float(products.sum())
-        if rule.combine == "product":
-            return float(products.prod())
         if rule.combine == "quotient":
             return float(np.divide(products[0], products[1:].sum()))
         if rule.combine == "given" or rule.function is None:

@@ -9,7 +9,6 @@ if TYPE_CHECKING:
 
 HOW = {
     "sum": "the sum of its terms",
-    "product": "the product of its terms",
     "quotient": "the first term ÷ the sum of the others",
 }
 

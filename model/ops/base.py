@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Place = tuple[int, ...]
-Combine = Literal["sum", "product", "quotient", "function", "given"]
+Combine = Literal["sum", "quotient", "function", "given"]
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,6 @@ class Rule:
     """How one number is made. The total follows from the terms' products by `combine`:
 
     sum       Σ products
-    product   Π products
     quotient  the first product ÷ the sum of the others
     function  `function` of the sum of the products (max: of the products)
     given     no terms: a token id, a learned weight

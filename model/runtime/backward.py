@@ -16,7 +16,7 @@ from torch import Tensor
 
 from model.address.parser import Address, Index
 from model.arch.gpt2.network import GPT2
-from model.arch.hooks import Trail
+from model.arch.hooks import BackwardPass
 from model.errors import AddressError
 from model.ops.base import Group, Place, Ref, Rule, along, refs_in
 from model.ops.loss import minus_log_p, too_small
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @torch.no_grad()
 def site_gradients(run: Run, net: GPT2 | None = None) -> dict[str, Tensor]:
-    """∂loss/∂site for every captured site but `qk`, float32, axes as in the graph, by one pass back (`GPT2.back`).
+    """∂loss/∂site for every captured site but `qk`, float32, axes as in the graph, by one pass back (`GPT2.backward`).
 
     `net` is the network that made the run, if not the model's own. Raises ValueError for a run with numbers set.
 
@@ -47,7 +47,7 @@ def site_gradients(run: Run, net: GPT2 | None = None) -> dict[str, Tensor]:
     device = net.W_E.device
     final = torch.zeros_like(run.tensor("ln_final.out"), device=device)
     final[scored] = found["logits"].to(device) @ net.W_E
-    net.back(final, Trail(lambda site: run.tensor(site).to(device), slopes))
+    net.backward(final, BackwardPass(lambda site: run.tensor(site).to(device), slopes))
     return {site: slope.cpu() for site, slope in slopes.items()}
 
 
@@ -97,7 +97,7 @@ def on_demand(run: Run, name: str, index: tuple[Index, ...]) -> Tensor:
         slopes = on_demand(run, "W_E", index[::-1])
         return slopes.T if slopes.ndim == 2 else slopes
     total: Tensor | None = None
-    for node in reversed(run.model.graph.passers(name)):
+    for node in reversed(run.model.graph.gradient_consumers(name)):
         part = node.op.gradient(run, name, index)
         total = part if total is None else total.add_(part)
     return torch.zeros_like(run.tensor(name)[index]) if total is None else total.float()
@@ -115,7 +115,7 @@ def gradient_rule(run: Run, node: Node, at: Place) -> Rule:
     if node.name == "W_U":
         return Rule("sum", (Group((Ref("W_E", at[::-1], "grad"),), label="the same number"),))
     groups: list[Group] = []
-    for passer in run.model.graph.passers(node.name):
+    for passer in run.model.graph.gradient_consumers(node.name):
         found = passer.op.backward(run, node.name, at)
         via = VIA.get((node.name, passer.name), f"through {passer.short}")
         groups += [replace(g, label=f"{via}: {g.label}" if g.label else via) for g in found]
@@ -141,7 +141,7 @@ def gradient_formula(run: Run, node: Node, at: Place) -> str:
     left = along(rf"\left({symbol}\right)" if r"\cdot" in symbol else symbol)
     if node.name == "loss":
         return f"{left} = 1"
-    slopes = [passer.op.slope(node.name) for passer in run.model.graph.passers(node.name)]
+    slopes = [passer.op.slope(node.name) for passer in run.model.graph.gradient_consumers(node.name)]
     return f"{left} = " + (" + ".join(slopes) if slopes else "0")
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from model.arch.gpt2.network import Block
-from model.arch.hooks import Trail
+from model.arch.hooks import BackwardPass
 from model.runtime.patch import Patch
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Blockwise:
         last = f"blocks.{len(self._net.blocks) - 1}.resid_post"
         with torch.no_grad():
             trail = self._trail(values, slopes, "ln_final.")
-            slopes[last] = self._net.ln_final.back(trail.values(last), self._there(out), trail)
+            slopes[last] = self._net.ln_final.backward(trail.values(last), self._there(out), trail)
         return {site: slope.cpu() for site, slope in slopes.items()}
 
     def block_back(self, n: int, out: Tensor, values: Values) -> Sites:
@@ -78,7 +78,7 @@ class Blockwise:
         block = self._net.blocks[n]
         assert isinstance(block, Block)
         with torch.no_grad():
-            block.back(self._there(out), self._trail(values, slopes, f"blocks.{n}."))
+            block.backward(self._there(out), self._trail(values, slopes, f"blocks.{n}."))
         return {site: slope.cpu() for site, slope in slopes.items()}
 
     # -- where the network is
@@ -86,5 +86,5 @@ class Blockwise:
     def _there(self, tensor: Tensor) -> Tensor:
         return tensor.to(self._device)
 
-    def _trail(self, values: Values, slopes: Sites, module: str) -> Trail:
-        return Trail(lambda site: self._there(values(site)), slopes, module)
+    def _trail(self, values: Values, slopes: Sites, module: str) -> BackwardPass:
+        return BackwardPass(lambda site: self._there(values(site)), slopes, module)

@@ -31,10 +31,10 @@ class Capture:
 
         It is another network, not this one for a while: other threads may be running this one.
         """
-        return Capture(self.net.twin(weights)) if weights else self
+        return Capture(self.net.with_weights(weights)) if weights else self
 
     def __call__(self, tokens: Sequence[int], patches: Sequence[Patch] = ()) -> dict[str, Tensor]:
-        """Every hook point's output for these tokens, batch axis in front; on autograd's tape where grad is enabled."""
+        """Every hook point's output for these tokens, batch axis in front."""
         capture = self.on(self.changed_weights(patches))
         with capture.recording(patches) as captured:
             capture.net(torch.tensor([list(tokens)], device=self.net.W_E.device))
@@ -73,8 +73,6 @@ def _keep(
     for patch in own.patches:
         if patch.at.site == site:
             output = patch.applied(output[0])[None]
-    if torch.is_grad_enabled() and not output.requires_grad:
-        output.requires_grad_()  # where a tape begins: the weights need no gradient of their own
     captured[site] = output
     return output
 

@@ -177,7 +177,7 @@ def repeated_tokens(config: Config, start_id: int, seed: int, length: int = 24) 
 @torch.no_grad()
 def attention_patterns(net: GPT2, tokens: Tensor) -> Tensor:
     """[block, batch, head, query, key] of one forward pass over token ids [batch, pos]."""
-    net = net.twin()
+    net = net.with_weights()
     patterns: list[Tensor] = []
     for n in range(net.config.n_layer):
         point = net.get_submodule(f"blocks.{n}.attn.pattern")
@@ -198,7 +198,7 @@ def logits_without(net: GPT2, tokens: Tensor, block: int, head: int) -> Tensor:
         z[:, :, head] = z[:, :, head].mean(0)
         return z
 
-    net = net.twin()
+    net = net.with_weights()
     net.get_submodule(f"blocks.{block}.attn.z").register_forward_hook(replace)
     logits: Tensor = net(tokens)
     return logits

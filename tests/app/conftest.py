@@ -14,7 +14,7 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from app.main import create_app
-from app.settings import Settings
+from app.settings import AppSettings
 from model.arch.gpt2.config import Config
 from model.loading import EMBEDDED
 from model.weights.checkpoints import save_network
@@ -28,7 +28,7 @@ TEXT = "When Mary and John went to the store, John gave a drink to"
 
 @pytest.fixture(scope="session")
 def app() -> FastAPI:
-    return create_app(Settings(rate="", rate_costly=""))  # all tests are one client
+    return create_app(AppSettings(rate="", rate_costly=""))  # all tests are one client
 
 
 @pytest.fixture(scope="session")
@@ -41,7 +41,7 @@ def client(app: FastAPI) -> TestClient:
 def wide_app(tmp_path_factory: pytest.TempPathFactory) -> FastAPI:
     """The app with a checkpoint of random weights beside its own models."""
     directory = save_checkpoint(tmp_path_factory.mktemp("models") / "random")
-    return create_app(Settings(models=str(directory)))
+    return create_app(AppSettings(models=str(directory)))
 
 
 @pytest.fixture(scope="session")

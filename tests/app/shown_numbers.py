@@ -52,7 +52,7 @@ class Reader:
     """Reads pages of one app; runs are kept."""
 
     def __init__(self, app: FastAPI) -> None:
-        self.held: Services = app.state.services
+        self.services: Services = app.state.services
         self.runs: dict[tuple[str, ...], Run] = {}
 
     def run(self, query: dict[str, str]) -> Run:
@@ -60,7 +60,7 @@ class Reader:
         key = tuple(query.get(name, "") for name in ("model", "text", "target", "bos", "set"))
         if key not in self.runs:
             model, text, target, bos, changes = key
-            run = self.held.models.get(model).run(text, target or None, bos=bos != "0")
+            run = self.services.models.get(model).run(text, target or None, bos=bos != "0")
             self.runs[key] = run.changed(changes.split("\n")) if changes else run
         return self.runs[key]
 

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 from app.features.api import schemas
 from app.main import create_app
-from app.settings import Settings
+from app.settings import AppSettings
 from model import Run, load
 from tests.app.conftest import TEXT
 
@@ -136,7 +136,7 @@ def test_values_as_npy(client: TestClient, toy: Run, at: str):
 
 
 def test_too_many_numbers_are_refused_with_a_way_out():
-    client = TestClient(create_app(Settings(model="toy", max_numbers=10, max_file_numbers=30)))
+    client = TestClient(create_app(AppSettings(model="toy", max_numbers=10, max_file_numbers=30)))
     for form, at, status in [
         ("json", "logits", 400), ("csv", "logits", 400), ("npy", "logits", 400), ("npy", "logits[0:2,:]", 200),
         ("json", "logits[0,:]", 200), ("json", "calc(logits[:,:]*2)", 400),
@@ -227,6 +227,6 @@ def test_openapi_describes_every_route_with_its_errors(client: TestClient):
 
 
 def test_an_app_of_its_own_default_model(app: FastAPI):
-    client = TestClient(create_app(Settings(model="toy")))
+    client = TestClient(create_app(AppSettings(model="toy")))
     assert get(client, "models")["default"] == "toy"
     assert get(client, "run")["text"] == "the cat sat on the"

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 from app.main import create_app
 from app.server.admin import is_loopback
-from app.settings import Settings
+from app.settings import AppSettings
 from app.stores.models import ModelStore
 from model.weights import hub
 from model.weights.checkpoints import WEIGHTS
@@ -37,7 +37,7 @@ def card_of(client: TestClient) -> BeautifulSoup:
 
 
 def test_gpt2_is_fetched_from_the_menu_and_then_shown(offered: StandIn) -> None:
-    made = create_app(Settings())
+    made = create_app(AppSettings())
     client, downloads = local(made), made.state.services.models.downloads
     offered.holds_at = 4 * PIECE
     menu = BeautifulSoup(client.get("/explore?text=The").text, "lxml").select_one("#models form")
@@ -67,11 +67,11 @@ def test_gpt2_is_fetched_from_the_menu_and_then_shown(offered: StandIn) -> None:
     assert link is not None and client.get(str(link["href"])).status_code == 200
     assert client.get("/explore?model=gpt2&text=The+dog").status_code == 200
     assert len([asked for asked in offered.asked if asked[:2] == ("GET", WEIGHTS)]) == 1
-    assert ModelStore(Settings(model="gpt2")).entry("").name == "gpt2", "another server finds it in the cache"
+    assert ModelStore(AppSettings(model="gpt2")).entry("").name == "gpt2", "another server finds it in the cache"
 
 
 def test_a_failed_download_is_told_and_can_be_tried_again(offered: StandIn) -> None:
-    made = create_app(Settings())
+    made = create_app(AppSettings())
     client, downloads = local(made), made.state.services.models.downloads
     right = (offered.directory / WEIGHTS).read_bytes()
     offered.content[WEIGHTS] = b"\0" * len(right)
@@ -89,7 +89,7 @@ def test_a_failed_download_is_told_and_can_be_tried_again(offered: StandIn) -> N
 
 
 def test_a_download_can_be_stopped_and_goes_on_where_it_was(offered: StandIn) -> None:
-    made = create_app(Settings())
+    made = create_app(AppSettings())
     client, downloads = local(made), made.state.services.models.downloads
     offered.holds_at = 4 * PIECE
     client.post("/models/gpt2/get")
@@ -110,7 +110,7 @@ def test_a_download_can_be_stopped_and_goes_on_where_it_was(offered: StandIn) ->
 def test_a_restarted_server_knows_what_an_earlier_one_left(offered: StandIn) -> None:
     offered.break_after, offered.breaks = 4 * PIECE, 1000
     error_of(hub.DownloadError, hub.fetch, offered.published)
-    card = card_of(local(create_app(Settings())))
+    card = card_of(local(create_app(AppSettings())))
     assert "from an earlier try" in card.text and card.select_one("form button").text == "Go on"  # type: ignore[union-attr]
 
 
@@ -118,7 +118,7 @@ def test_a_restarted_server_knows_what_an_earlier_one_left(offered: StandIn) -> 
 
 
 def test_only_this_machine_or_the_token_may_fetch(offered: StandIn) -> None:
-    made = create_app(Settings.model_validate({"admin_token": "open sesame"}))
+    made = create_app(AppSettings.model_validate({"admin_token": "open sesame"}))
     here = local(made)
     far = TestClient(made, base_url="http://example.org", client=("203.0.113.7", 40000))
     spoofed = TestClient(made, base_url="http://rebound.example", client=("127.0.0.1", 40000))
@@ -145,7 +145,7 @@ def test_only_this_machine_or_the_token_may_fetch(offered: StandIn) -> None:
 
 @pytest.mark.parametrize("settings", [{"downloads": "off", "admin_token": "t"}, {"downloads": "off"}])
 def test_downloads_can_be_switched_off(offered: StandIn, settings: dict[str, str]) -> None:
-    made = create_app(Settings.model_validate(settings))
+    made = create_app(AppSettings.model_validate(settings))
     client = local(made)
     assert client.post("/models/gpt2/get", data={"token": "t"}).status_code == 403
     page = client.get("/models").text
@@ -156,19 +156,19 @@ def test_downloads_can_be_switched_off(offered: StandIn, settings: dict[str, str
 
 
 def test_downloads_for_the_token_only(offered: StandIn) -> None:
-    client = local(create_app(Settings.model_validate({"downloads": "admin", "admin_token": "t"})))
+    client = local(create_app(AppSettings.model_validate({"downloads": "admin", "admin_token": "t"})))
     assert client.post("/models/gpt2/get").status_code == 403
     assert client.post("/models/gpt2/get", data={"token": "t"}, follow_redirects=False).status_code == 303
 
 
 def test_without_a_token_nobody_else_is_shown_a_button(offered: StandIn) -> None:
-    far = TestClient(create_app(Settings()), base_url="http://example.org", client=("203.0.113.7", 1))
+    far = TestClient(create_app(AppSettings()), base_url="http://example.org", client=("203.0.113.7", 1))
     card = card_of(far)
     assert not card.select("form") and "Only the host" in card.text
 
 
 def test_behind_proxies_nobody_counts_as_local(offered: StandIn) -> None:
-    client = local(create_app(Settings(trusted_hops=1)))
+    client = local(create_app(AppSettings(trusted_hops=1)))
     assert client.post("/models/gpt2/get", headers={"X-Forwarded-For": "127.0.0.1"}).status_code == 403
 
 
@@ -183,7 +183,7 @@ def test_loopback(host: str, is_here: bool) -> None:
 
 @pytest.mark.parametrize("name", ["gpt2-xl", "nope", "..%2F..%2Fetc", "%00", "a" * 300])
 def test_no_other_name_is_fetched(offered: StandIn, name: str) -> None:
-    client = local(create_app(Settings()))
+    client = local(create_app(AppSettings()))
     assert client.post(f"/models/{name}/get").status_code == 404
     assert offered.asked == []
 
@@ -192,7 +192,7 @@ def test_no_other_name_is_fetched(offered: StandIn, name: str) -> None:
 
 
 def test_the_default_model_is_fetched_at_the_start(offered: StandIn) -> None:
-    made = create_app(Settings(model="gpt2"))
+    made = create_app(AppSettings(model="gpt2"))
     assert made.state.services.models.default == "gpt2"
     assert TestClient(made).get("/api/v1/run?text=The").json()["model"] == "gpt2"
 
@@ -202,14 +202,14 @@ def test_without_its_default_model_the_server_shows_the_embedded_one(
 ) -> None:
     offered.status = 503
     with caplog.at_level(logging.ERROR):
-        made = create_app(Settings(model="gpt2"))
+        made = create_app(AppSettings(model="gpt2"))
     assert "The hub refused GPT-2: 503" in caplog.text and "“embedded” is shown" in caplog.text
     assert TestClient(made).get("/api/v1/run?text=The").json()["model"] == "embedded"
     assert "Get GPT-2" in local(made).get("/models").text
 
 
 def test_switched_off_the_default_model_is_not_fetched(offered: StandIn, caplog: pytest.LogCaptureFixture) -> None:
-    store = ModelStore(Settings(model="gpt2", downloads="off"))
+    store = ModelStore(AppSettings(model="gpt2", downloads="off"))
     assert store.default == "embedded" and "EVERYNUMBER_DOWNLOADS is off" in caplog.text and offered.asked == []
 
 
@@ -217,7 +217,7 @@ def test_a_cached_default_model_needs_no_network(offered: StandIn, monkeypatch: 
     hub.fetch(offered.published)
     offered.asked.clear()
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    assert ModelStore(Settings(model="gpt2", downloads="off")).default == "gpt2" and offered.asked == []
+    assert ModelStore(AppSettings(model="gpt2", downloads="off")).default == "gpt2" and offered.asked == []
 
 
 def test_a_half_checkpoint_in_the_cache_is_offered_again(offered: StandIn) -> None:
@@ -225,22 +225,22 @@ def test_a_half_checkpoint_in_the_cache_is_offered_again(offered: StandIn) -> No
     target = (directory / WEIGHTS).resolve()
     shutil.copy(target, target.with_suffix(".whole"))
     target.write_bytes(target.read_bytes()[:5000])
-    store = ModelStore(Settings())
+    store = ModelStore(AppSettings())
     assert "gpt2" not in store and [one.name for one in store.offers] == ["gpt2"]
 
 
 def test_what_another_server_fetched_is_found_without_a_restart(offered: StandIn) -> None:
-    made = create_app(Settings(downloads="off"))
+    made = create_app(AppSettings(downloads="off"))
     client = local(made)
     assert client.get("/api/v1/run?model=gpt2&text=The").status_code == 404
     hub.fetch(offered.published)
     assert client.get("/api/v1/run?model=gpt2&text=The").status_code == 200
-    other = local(create_app(Settings(downloads="off")))
+    other = local(create_app(AppSettings(downloads="off")))
     assert other.get("/models").text.count('id="model-gpt2"') == 1
 
 
 def test_a_server_that_stops_calls_its_downloads_off(offered: StandIn) -> None:
-    made = create_app(Settings())
+    made = create_app(AppSettings())
     downloads = made.state.services.models.downloads
     offered.holds_at = 4 * PIECE
     with local(made) as client:

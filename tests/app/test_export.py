@@ -26,7 +26,7 @@ from app.main import create_app
 from app.parts.table import PARTS
 from app.request.state import State
 from app.services import Services
-from app.settings import Settings
+from app.settings import AppSettings
 from model import Run
 from tests.app.shown_numbers import read
 
@@ -295,7 +295,7 @@ def test_numbers_of_another_run_lead_to_the_site(run: Run):
 
 def test_below_a_prefix_and_on_a_public_host():
     """A file names the site as its readers reach it."""
-    client = TestClient(create_app(Settings(root_path="/course", public_url=SITE)))
+    client = TestClient(create_app(AppSettings(root_path="/course", public_url=SITE)))
     page = BeautifulSoup(client.get("/course/export/why.html?text=Hi&at=loss&depth=0").text, "lxml")
     assert str(page.select_one(".file-head a")["href"]).startswith(f"{SITE}/course/explore?")
     menu = BeautifulSoup(client.get("/course/explore?text=Hi&at=loss").text, "lxml").select(".download button")

@@ -25,7 +25,7 @@ from app.render import numbers
 from app.render.templating import Templates
 from app.request.generation import Ask, asked, picks_of
 from app.request.state import Cells, State
-from app.settings import Settings
+from app.settings import AppSettings
 from app.stores.generations import MOST_TOKENS, Generations
 from app.stores.models import ModelStore
 from app.stores.runs import Busy
@@ -205,7 +205,7 @@ def test_ends_of_the_settings(client: TestClient, settings: dict[str, Any], kept
 
 def test_the_same_url_after_a_restart(client: TestClient, model: LanguageModel):
     url = url_of(**QUERY | {"n": 9}, pick="2:812", step=4)
-    again = TestClient(create_app(Settings()))
+    again = TestClient(create_app(AppSettings()))
     pages = [soup(one_client, url) for one_client in (client, again)]
     assert shown(pages[0]) == shown(pages[1]) and len(shown(pages[0])) > 2
     for selector in (".ranking", ".acts", "#choice .plain", ".number-line"):
@@ -248,7 +248,7 @@ def test_take_buttons_lead_to_the_branch(client: TestClient):
 
 
 def test_asks_survive_their_url():
-    models = ModelStore(Settings())
+    models = ModelStore(AppSettings())
     state = State("toy", "the cat", "", False)
     ask = Ask(state, 0.1 + 0.2, 0, 1.0, 2**53 - 1, 60, "\\n", ((0, 3), (5, 1)), step=4, first=32, compare=False)
     query = parse_qs(urlsplit(ask.url()).query, keep_blank_values=True)
@@ -258,7 +258,7 @@ def test_asks_survive_their_url():
 
 def test_asks_as_readers_write_them():
     found = asked(
-        ModelStore(Settings()), {"temperature": " 0,5 ", "top_k": "", "seed": "3", "text": "a\r\nb"}, ["", "3:7"]
+        ModelStore(AppSettings()), {"temperature": " 0,5 ", "top_k": "", "seed": "3", "text": "a\r\nb"}, ["", "3:7"]
     )
     assert (found.temperature, found.top_k, found.seed, found.state.text) == (0.5, 40, 3, "a\nb")
     assert found.picks == ((3, 7),) and picks_of(["3:7", "3:8", "1:2"]) == ((1, 2), (3, 8))
@@ -381,7 +381,7 @@ def test_checks_of_an_ask():
 @pytest.fixture
 def slow() -> TestClient:
     """An app that makes one token a request."""
-    return TestClient(create_app(Settings(generate_seconds=0)))
+    return TestClient(create_app(AppSettings(generate_seconds=0)))
 
 
 def test_paged_without_javascript(slow: TestClient, client: TestClient):
@@ -441,7 +441,7 @@ def test_ends(client: TestClient, model: LanguageModel):
 
 def test_no_work_without_a_request(tmp_path: Path):
     """Each request advances by what it may; between them nothing is made; memory stays within its budget."""
-    settings = Settings(models=str(save_checkpoint(tmp_path / "little")), generation_memory_mb=1)
+    settings = AppSettings(models=str(save_checkpoint(tmp_path / "little")), generation_memory_mb=1)
     models = ModelStore(settings)
     store = Generations(models, settings)
 
@@ -463,7 +463,7 @@ def test_no_work_without_a_request(tmp_path: Path):
 
 
 def test_a_full_queue_says_so():
-    settings = Settings(run_queue=1)
+    settings = AppSettings(run_queue=1)
     models = ModelStore(settings)
     store = Generations(models, settings)
     key = Ask(State(text=TEXT), n=5).key(models)

@@ -19,7 +19,7 @@ from starlette.testclient import TestClient
 
 from app.main import create_app
 from app.parts.math_aim import Pair, without_root
-from app.settings import Settings
+from app.settings import AppSettings
 from model import LanguageModel, Run
 from model.address.parser import Address
 from tests import gpt2_weights
@@ -48,7 +48,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> FastAPI:
     (models / "gpt2").mkdir()
     for file in WEIGHTS.iterdir():
         (models / "gpt2" / file.name).symlink_to(file)
-    return create_app(Settings(models=str(models)))
+    return create_app(AppSettings(models=str(models)))
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
 from app.main import create_app
-from app.settings import Settings
+from app.settings import AppSettings
 from app.stores.runs import Key
 
 TOKEN = "correct horse"
@@ -25,7 +25,7 @@ def watched(app: FastAPI, host: str = "10.0.0.5") -> TestClient:
 
 @pytest.fixture
 def app() -> Iterator[FastAPI]:
-    app = create_app(Settings.model_validate({"model": "toy", "run_queue": 2, "admin_token": TOKEN}))
+    app = create_app(AppSettings.model_validate({"model": "toy", "run_queue": 2, "admin_token": TOKEN}))
     yield app
     app.state.services.close()
 
@@ -41,17 +41,19 @@ def test_it_lives_before_it_is_ready_and_is_ready_once_the_model_is_loaded(app: 
 
 
 def test_a_full_queue_is_not_ready(app: FastAPI, monkeypatch: pytest.MonkeyPatch):
-    held, gate = app.state.services, threading.Event()
-    held.models.get("")
-    compute = held.runs._compute
-    monkeypatch.setattr(held.runs, "_compute", lambda key: gate.wait(30) and compute(key))
-    waiting: list[Future[object]] = [held.runs.submit(Key("toy", text, "", True)) for text in ("the cat", "the dog")]
+    services, gate = app.state.services, threading.Event()
+    services.models.get("")
+    compute = services.runs._compute
+    monkeypatch.setattr(services.runs, "_compute", lambda key: gate.wait(30) and compute(key))
+    waiting: list[Future[object]] = [
+        services.runs.submit(Key("toy", text, "", True)) for text in ("the cat", "the dog")
+    ]
     assert "queue of runs is full" in watched(app).get("/readyz").text
     gate.set()
     for run in waiting:
         run.result(timeout=10)
     deadline = time.monotonic() + 10
-    while held.runs.n_waiting and time.monotonic() < deadline:
+    while services.runs.n_waiting and time.monotonic() < deadline:
         time.sleep(0.01)
     assert watched(app).get("/readyz").status_code == 200
 
@@ -72,17 +74,17 @@ def test_the_figures_say_what_is_held_and_was_asked(app: FastAPI):
     answer = client.get("/metrics")
     assert answer.headers["Content-Type"].startswith("text/plain")
     found = figures(answer.text)
-    held = app.state.services
-    assert found["everynumber_runs_kept"] == len(held.runs) == 2
-    assert found["everynumber_runs_bytes"] == held.runs.nbytes > 0
-    assert found["everynumber_models_loaded"] == 1 and found["everynumber_models_bytes"] == held.models.nbytes
+    services = app.state.services
+    assert found["everynumber_runs_kept"] == len(services.runs) == 2
+    assert found["everynumber_runs_bytes"] == services.runs.nbytes > 0
+    assert found["everynumber_models_loaded"] == 1 and found["everynumber_models_bytes"] == services.models.nbytes
     assert found["everynumber_jobs_waiting"] == found["everynumber_jobs_running"] == 0
     assert found["http_requests_total[/explore][GET][2xx]"] == 1
     assert "secret" not in answer.text and "the%20cat" not in answer.text
 
 
 def test_each_app_has_figures_of_its_own(app: FastAPI):
-    other = create_app(Settings(model="toy"))
+    other = create_app(AppSettings(model="toy"))
     watched(other).get("/about")
     assert "/about" not in watched(app).get("/metrics").text
 
@@ -101,5 +103,5 @@ def test_each_app_has_figures_of_its_own(app: FastAPI):
     ],
 )
 def test_who_may_read_the_figures(metrics: str, host: str, headers: dict[str, str], status: int):
-    app = create_app(Settings.model_validate({"model": "toy", "metrics": metrics, "admin_token": TOKEN}))
+    app = create_app(AppSettings.model_validate({"model": "toy", "metrics": metrics, "admin_token": TOKEN}))
     assert watched(app, host).get("/metrics", headers=headers).status_code == status

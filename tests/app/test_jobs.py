@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 from app.main import create_app
 from app.request.state import State
-from app.settings import Settings
+from app.settings import AppSettings
 from app.stores import jobs as jobs_module
 from app.stores.jobs import Job, JobStore
 from app.stores.learned import Learned, learn, work
@@ -26,7 +26,7 @@ STATE = State(model="toy", text="the cat sat on the", steps=3)
 
 
 def store(**settings: int) -> JobStore:
-    chosen = Settings(model="toy", **settings)  # type: ignore[arg-type]
+    chosen = AppSettings(model="toy", **settings)  # type: ignore[arg-type]
     return JobStore(RunStore(ModelStore(chosen), chosen), chosen)
 
 
@@ -69,7 +69,7 @@ def test_a_job_takes_the_steps_and_says_how_far_it_is():
     settle(lambda: job.is_over)
     assert job.stage == "done" and job.result is not None and job.share == 1.0
     assert len(job.result.losses) == 4
-    run = ModelStore(Settings(model="toy")).get("toy").run(STATE.text)
+    run = ModelStore(AppSettings(model="toy")).get("toy").run(STATE.text)
     learn(run, 3, seen.append)
     assert seen == sorted(seen) and seen[0] > 0 and seen[-1] <= work(3)
     assert job.result.losses == pytest.approx([float(r.tensor("loss")) for r in run.learning.runs])
@@ -173,7 +173,7 @@ def test_the_time_left_is_told_once_it_is_known():
 
 @pytest.fixture
 def toy_app() -> FastAPI:
-    return create_app(Settings(model="toy", job_queue=1))
+    return create_app(AppSettings(model="toy", job_queue=1))
 
 
 def test_jobs_as_json(toy_app: FastAPI):

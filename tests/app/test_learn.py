@@ -17,7 +17,7 @@ from app.panels.learning.view import learn_view
 from app.panels.slopes import SlopeTints, slope_sizes
 from app.render.curves import LogAxis
 from app.request.state import State
-from app.settings import Settings
+from app.settings import AppSettings
 from app.stores.learned import learn
 from model import LanguageModel, Run, load
 from model.ops.update import Rate
@@ -174,7 +174,7 @@ def test_numbers_set_are_left_out_of_learning_and_said_so(client: TestClient):
 
 def test_a_reload_after_a_restart_shows_the_same():
     url = State(model="toy", text="the cat sat on the", steps=4).url("/learn")
-    first, second = (finished(TestClient(create_app(Settings(model="toy"))), url) for _ in range(2))
+    first, second = (finished(TestClient(create_app(AppSettings(model="toy"))), url) for _ in range(2))
     assert first.select_one("#results").decode() == second.select_one("#results").decode()
 
 

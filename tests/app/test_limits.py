@@ -18,7 +18,7 @@ from app.server.limits import (
     TooMany,
     client_of,
 )
-from app.settings import Settings
+from app.settings import AppSettings
 from app.stores import jobs as jobs_module
 from app.stores.jobs import JobStore
 from app.stores.learned import Learned, learn
@@ -28,7 +28,7 @@ from model import Run
 
 
 def made(**settings: object) -> FastAPI:
-    return create_app(Settings.model_validate({"model": "toy"} | settings))
+    return create_app(AppSettings.model_validate({"model": "toy"} | settings))
 
 
 def client(app: FastAPI, host: str = "203.0.113.7") -> TestClient:
@@ -95,7 +95,7 @@ def test_files_tokens_and_jobs_are_counted_with_them(ask: Callable[..., object])
 
 
 def test_one_reader_never_meets_the_usual_rates():
-    settings = Settings()
+    settings = AppSettings()
     rates = Rates(settings)
     for _ in range(20 * 60):  # twenty requests a second, as from a slider that is dragged all the time
         rates.ask("203.0.113.7")
@@ -105,7 +105,7 @@ def test_one_reader_never_meets_the_usual_rates():
 
 def test_many_addresses_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("app.server.limits.MOST_CLIENTS", 100)
-    rates = Rates(Settings())
+    rates = Rates(AppSettings())
     for n in range(1000):
         rates.ask(f"2001:db8:0:{n:x}::/64")
     assert len(rates._memory.events) <= 101
@@ -119,7 +119,7 @@ def test_no_rate_is_no_limit():
 @pytest.mark.parametrize("given", ["often", "10", "10/", "x/minute", "10/minuet"])
 def test_a_rate_that_says_nothing_is_refused(given: str):
     with pytest.raises(ValidationError, match="600/minute"):
-        Settings(rate=given)
+        AppSettings(rate=given)
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_one_client_cannot_fill_the_queue_of_jobs():
 
 @pytest.mark.usefixtures("held_back")
 def test_jobs_that_nobody_asked_for_by_request_are_not_counted():
-    settings = Settings(model="toy", jobs_per_client=1)
+    settings = AppSettings(model="toy", jobs_per_client=1)
     jobs = JobStore(RunStore(ModelStore(settings), settings), settings)
     for steps in (1, 2, 3):
         jobs.start(State(model="toy", text="the cat", steps=steps))

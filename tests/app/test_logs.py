@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 from app.main import create_app
 from app.request.long_text import packed
 from app.server import logs
-from app.settings import Settings
+from app.settings import AppSettings
 
 SECRET = "zebra crossing"
 
@@ -29,7 +29,7 @@ def logged(monkeypatch: pytest.MonkeyPatch) -> Iterator[Logged]:
     before = root.handlers[:], root.level
 
     def begin(**settings: object) -> tuple[TestClient, io.StringIO]:
-        chosen = Settings.model_validate({"model": "toy", "log_level": "info"} | settings)
+        chosen = AppSettings.model_validate({"model": "toy", "log_level": "info"} | settings)
         logs.configure(chosen)
         written = io.StringIO()
         handler = root.handlers[0]

@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 from app.main import create_app
 from app.request.long_text import LONG, packed, unpacked
 from app.request.state import SAFE, State
-from app.settings import Settings
+from app.settings import AppSettings
 from tests.app.conftest import save_checkpoint
 
 WORDS = "When Mary and John went to the store, John gave a drink to Mary, and then "
@@ -30,12 +30,12 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def small(directory: Path) -> TestClient:
     """A server that keeps no run of more than 1 MiB whole."""
-    return TestClient(create_app(Settings(model=str(directory), long_run_mb=1)))
+    return TestClient(create_app(AppSettings(model=str(directory), long_run_mb=1)))
 
 
 @pytest.fixture(scope="module")
 def large(directory: Path) -> TestClient:
-    return TestClient(create_app(Settings(model=str(directory), long_run_mb=4000, run_memory_mb=4000)))
+    return TestClient(create_app(AppSettings(model=str(directory), long_run_mb=4000, run_memory_mb=4000)))
 
 
 @pytest.fixture(scope="module")
@@ -181,7 +181,7 @@ def test_a_short_text_stays_among_the_parameters(small: TestClient) -> None:
 
 def test_a_long_run_gives_up_what_it_can_compute_again_before_it_is_dropped(directory: Path, text: str) -> None:
     """Counted is all that it holds; the budget is kept after each answer, and the stream is not computed again."""
-    app = create_app(Settings(model=str(directory), long_run_mb=1, run_memory_mb=8))
+    app = create_app(AppSettings(model=str(directory), long_run_mb=1, run_memory_mb=8))
     client, runs = TestClient(app), app.state.services.runs
     query = {"text": text, "target": "sequence"}
     client.get("/api/v1/run", params=query)
@@ -201,7 +201,9 @@ def test_a_long_run_gives_up_what_it_can_compute_again_before_it_is_dropped(dire
 @pytest.mark.parametrize("kept", [True, False])
 def test_a_packed_page_under_a_prefix(directory: Path, text: str, kept: bool) -> None:
     """Whether the proxy leaves the prefix on or takes it off."""
-    client = TestClient(create_app(Settings(model=str(directory), root_path="/every-number")), follow_redirects=False)
+    client = TestClient(
+        create_app(AppSettings(model=str(directory), root_path="/every-number")), follow_redirects=False
+    )
     front = "/every-number" if kept else ""
     moved = client.get(f"{front}/explore", params={"text": text, "at": "loss"})
     assert moved.status_code == 303 and moved.headers["location"].startswith("/every-number/~")

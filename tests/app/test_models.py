@@ -19,7 +19,7 @@ import app.panels.loading
 import app.stores.models
 from app.main import create_app
 from app.request.state import State
-from app.settings import Settings
+from app.settings import AppSettings
 from app.stores.models import Busy, ModelStore, TooLarge
 from model import LanguageModel
 from model.errors import CheckpointError
@@ -49,7 +49,7 @@ def own_directory(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(directory: Path) -> ModelStore:
-    return ModelStore(Settings(models=str(directory)))
+    return ModelStore(AppSettings(models=str(directory)))
 
 
 def room_for(store: ModelStore, n: int) -> None:
@@ -96,7 +96,7 @@ def test_ten_first_requests_make_one_load(store: ModelStore, held_up: Any) -> No
 
 
 def test_ten_first_requests_for_pages_and_numbers_make_one_load(directory: Path, held_up: Any) -> None:
-    client = TestClient(create_app(Settings(models=str(directory))))
+    client = TestClient(create_app(AppSettings(models=str(directory))))
     with ThreadPoolExecutor(10) as pool:
         asked = [pool.submit(client.get, "/api/v1/run", params={"model": "a", "text": f"The {n}"}) for n in range(10)]
         until(lambda: held_up.begun)
@@ -107,7 +107,7 @@ def test_ten_first_requests_for_pages_and_numbers_make_one_load(directory: Path,
 
 def test_a_failed_load_is_told_to_all_and_tried_again(tmp_path: Path) -> None:
     path = save_checkpoint(tmp_path / "x") / WEIGHTS
-    store = ModelStore(Settings(models=str(tmp_path)))
+    store = ModelStore(AppSettings(models=str(tmp_path)))
     whole = path.read_bytes()
     path.write_bytes(whole[:1000])
     with ThreadPoolExecutor(4) as pool:
@@ -121,7 +121,7 @@ def test_a_failed_load_is_told_to_all_and_tried_again(tmp_path: Path) -> None:
 
 
 def test_the_least_recently_used_is_unloaded(own_directory: Path) -> None:
-    directory, store = own_directory, ModelStore(Settings(models=str(own_directory)))
+    directory, store = own_directory, ModelStore(AppSettings(models=str(own_directory)))
     room_for(store, 2)
     for name in "aba":
         store.get(name)
@@ -137,16 +137,16 @@ def test_what_held_the_unloaded_model_lets_go_and_is_made_again(
 ) -> None:
     directory = own_directory
     monkeypatch.setattr(app.panels.loading, "PATIENCE", 30.0)
-    made_app = create_app(Settings(models=str(directory)))
-    client, held = TestClient(made_app), made_app.state.services
-    room_for(held.models, 1)
+    made_app = create_app(AppSettings(models=str(directory)))
+    client, services = TestClient(made_app), made_app.state.services
+    room_for(services.models, 1)
     explore = "/explore?model=a&text=The+dog&at=logits[1,5]"
     generated = "/api/v1/generate?model=a&text=The+dog&n=3"
     before, made = client.get(explore).text, client.get(generated).json()["text"]
-    assert is_mapped(directory / "a" / WEIGHTS) and len(held.runs) == 1 and len(held.generations) == 1
+    assert is_mapped(directory / "a" / WEIGHTS) and len(services.runs) == 1 and len(services.generations) == 1
     assert client.get("/api/v1/run?model=b&text=The+dog").status_code == 200
     until(lambda: not is_mapped(directory / "a" / WEIGHTS))  # its memory is given back
-    assert len(held.runs) == 1 and len(held.generations) == 0
+    assert len(services.runs) == 1 and len(services.generations) == 0
     assert client.get(explore).text == before
     assert client.get(generated).json()["text"] == made
 
@@ -170,12 +170,12 @@ def test_where_no_memory_is_given_back_the_reader_is_told_to_come_again(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(app.stores.models, "ROOM", 0.1)
-    made = create_app(Settings(models=str(directory)))
-    held = made.state.services
-    room_for(held.models, 1)
-    with held.models.in_use("a"):
-        held.models.get("a")
-        error_of(Busy, held.models.get, "b")
+    made = create_app(AppSettings(models=str(directory)))
+    services = made.state.services
+    room_for(services.models, 1)
+    with services.models.in_use("a"):
+        services.models.get("a")
+        error_of(Busy, services.models.get, "b")
         answer = TestClient(made).get("/api/v1/run?model=b&text=The")
         assert answer.status_code == 503 and int(answer.headers["Retry-After"]) > 0
         assert "memory for models" in answer.json()["error"]["message"]
@@ -185,13 +185,13 @@ def test_where_no_memory_is_given_back_the_reader_is_told_to_come_again(
 
 
 def test_a_model_being_used_by_a_run_is_in_use(directory: Path) -> None:
-    held = create_app(Settings(models=str(directory))).state.services
+    services = create_app(AppSettings(models=str(directory))).state.services
 
     def look(run: Any) -> int:
-        return int(held.models._in_use["a"])
+        return int(services.models._in_use["a"])
 
-    assert held.runs.use_here(State(model="a", text="The"), look) == 1
-    assert held.models._in_use["a"] == 0
+    assert services.runs.use_here(State(model="a", text="The"), look) == 1
+    assert services.models._in_use["a"] == 0
 
 
 def test_two_that_fit_only_one_after_the_other_both_load(store: ModelStore) -> None:
@@ -202,7 +202,7 @@ def test_two_that_fit_only_one_after_the_other_both_load(store: ModelStore) -> N
 
 
 def test_a_model_larger_than_the_budget_is_refused_by_name_of_the_setting(directory: Path) -> None:
-    made = create_app(Settings(models=str(directory)))
+    made = create_app(AppSettings(models=str(directory)))
     made.state.services.models.budget = 1000
     error = error_of(TooLarge, made.state.services.models.get, "a")
     assert "1 kB" in error.message and "EVERYNUMBER_MODEL_MEMORY_MB" in error.hint
@@ -214,8 +214,8 @@ def test_a_model_larger_than_the_budget_is_refused_by_name_of_the_setting(direct
 
 
 def test_the_budget_follows_the_setting_or_the_machine() -> None:
-    assert ModelStore(Settings(model_memory_mb=7)).budget == 7 * 2**20
-    assert 2**27 < ModelStore(Settings()).budget < 2**45
+    assert ModelStore(AppSettings(model_memory_mb=7)).budget == 7 * 2**20
+    assert 2**27 < ModelStore(AppSettings()).budget < 2**45
 
 
 # -- while it loads
@@ -225,7 +225,7 @@ def test_a_page_shows_the_loading_and_the_api_waits(
     directory: Path, held_up: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(app.panels.loading, "PATIENCE", 0.05)
-    client = TestClient(create_app(Settings(models=str(directory))))
+    client = TestClient(create_app(AppSettings(models=str(directory))))
     url = "/explore?model=a&text=The+dog"
     with ThreadPoolExecutor(4) as pool:
         numbers = pool.submit(client.get, "/api/v1/run", params={"model": "a", "text": "The dog"})
@@ -256,7 +256,7 @@ def test_a_page_shows_the_loading_and_the_api_waits(
 
 def test_a_page_of_another_model_does_not_wait(directory: Path, held_up: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app.panels.loading, "PATIENCE", 0.05)
-    made = create_app(Settings(models=str(directory), run_threads=1))
+    made = create_app(AppSettings(models=str(directory), run_threads=1))
     held_up.go_on.set()
     client = TestClient(made)
     assert client.get("/explore?model=toy&text=the+cat").status_code == 200
@@ -272,7 +272,7 @@ def test_a_page_of_another_model_does_not_wait(directory: Path, held_up: Any, mo
 
 def test_a_model_that_cannot_be_loaded_is_an_error_page(tmp_path: Path) -> None:
     save_checkpoint(tmp_path / "x")
-    client = TestClient(create_app(Settings(models=str(tmp_path))), raise_server_exceptions=False)
+    client = TestClient(create_app(AppSettings(models=str(tmp_path))), raise_server_exceptions=False)
     (tmp_path / "x" / WEIGHTS).write_bytes(b"half")
     answer = client.get("/explore?model=x&text=The")
     assert answer.status_code == 500 and "model.safetensors" in answer.text
@@ -283,7 +283,7 @@ def test_a_model_that_cannot_be_loaded_is_an_error_page(tmp_path: Path) -> None:
 
 
 def test_the_menu_says_what_each_takes_and_which_are_loaded(directory: Path) -> None:
-    made = create_app(Settings(models=str(directory)))
+    made = create_app(AppSettings(models=str(directory)))
     client = TestClient(made)
     made.state.services.models.get("b")
     page = BeautifulSoup(client.get("/explore?text=The").text, "lxml")
@@ -295,13 +295,13 @@ def test_the_menu_says_what_each_takes_and_which_are_loaded(directory: Path) -> 
 
 def test_a_directory_named_gpt2_is_gpt2(tmp_path: Path) -> None:
     save_checkpoint(tmp_path / "gpt2")
-    store = ModelStore(Settings(model="gpt2", models=str(tmp_path)))
+    store = ModelStore(AppSettings(model="gpt2", models=str(tmp_path)))
     assert store.default == "gpt2" and store.entry("").directory == tmp_path / "gpt2"
     assert "gpt2" not in [one.name for one in store.offers] and "gpt2-xl" in [one.name for one in store.offers]
 
 
 def test_the_api_says_what_each_takes(directory: Path) -> None:
-    made = create_app(Settings(models=str(directory)))
+    made = create_app(AppSettings(models=str(directory)))
     made.state.services.models.get("a")
     cards = {card["name"]: card for card in TestClient(made).get("/api/v1/models").json()["models"]}
     assert cards["a"]["memory"] == sum(4 * p.numel() for p in made.state.services.models.get("a").net.parameters())
@@ -313,9 +313,11 @@ def test_a_large_model_beside_a_small_default_has_all_cores(directory: Path, mon
     threads, seen = torch.get_num_threads(), dict[str, int]()
     monkeypatch.setattr("app.server.process.is_large", lambda n: n > 10_000)
     monkeypatch.setattr("os.cpu_count", lambda: 3)
-    held = create_app(Settings(model="toy", models=str(directory), run_threads=1)).state.services
+    services = create_app(AppSettings(model="toy", models=str(directory), run_threads=1)).state.services
     for name, text in (("toy", "the"), ("a", "The"), ("toy", "the cat"), ("a", "The dog")):
-        held.runs.use_here(State(model=name, text=text), lambda run: seen.update({run.text: torch.get_num_threads()}))
+        services.runs.use_here(
+            State(model=name, text=text), lambda run: seen.update({run.text: torch.get_num_threads()})
+        )
     assert seen == {"the": 1, "The": 3, "the cat": 1, "The dog": 3}
     torch.set_num_threads(threads)
 

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 from app.main import create_app
 from app.panels.why.numbers import exact
 from app.render import numbers
-from app.settings import Settings
+from app.settings import AppSettings
 from model import Run, load
 from model.embedded.lookups import HEAD
 from tests.app.conftest import TEXT, save_checkpoint
@@ -66,7 +66,7 @@ def test_examples_of_home_can_be_run(client: TestClient):
 
 
 def test_home_of_an_app_on_the_toy():
-    page = soup(TestClient(create_app(Settings(model="toy"))), "/")
+    page = soup(TestClient(create_app(AppSettings(model="toy"))), "/")
     assert one(page, "textarea").text.strip() == TOY and not page.select(".examples")
 
 
@@ -298,14 +298,14 @@ def test_the_first_page_is_small(client: TestClient):
 
 def test_the_first_page_of_a_model_with_twelve_blocks_of_twelve_heads_is_small(tmp_path: Path):
     directory = save_checkpoint(tmp_path / "twelve", n_layer=12, n_head=12, d_model=48)
-    client = TestClient(create_app(Settings(model=str(directory))))
+    client = TestClient(create_app(AppSettings(model=str(directory))))
     answer = client.get("/explore")
     assert answer.status_code == 200 and len(answer.content) <= 120_000
 
 
 def test_a_page_of_another_app_shows_the_same(client: TestClient):
     url = "/explore?text=The+dog&at=blocks.1.attn.pattern[0,1,1]&trail=loss~probs[2,5]"
-    other = TestClient(create_app(Settings()))
+    other = TestClient(create_app(AppSettings()))
     assert without_menu(client.get(url).text) == without_menu(other.get(url).text)
 
 

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from starlette.testclient import TestClient
 
 from app.main import create_app
-from app.settings import Settings
+from app.settings import AppSettings
 
 PREFIX = "/courses/every-number"
 LINKS = ("href", "src", "action", "formaction", "data-hx-get", "data-hx-post", "content", "poster", "data")
@@ -26,7 +26,7 @@ STARTS = ["/", "/explore?at=logits[3,17]&trail=loss", "/lessons", "/lessons/tran
 
 @pytest.fixture(scope="module")
 def prefixed() -> FastAPI:
-    return create_app(Settings(root_path=PREFIX))
+    return create_app(AppSettings(root_path=PREFIX))
 
 
 @pytest.fixture(scope="module")
@@ -162,10 +162,10 @@ def test_full_addresses_have_the_prefix_once(inside: TestClient):
     ("given", "meant"), [("", ""), ("/", ""), ("x", "/x"), ("/x/", "/x"), ("/a-b/c.d", "/a-b/c.d")]
 )
 def test_the_prefix_is_written_in_one_way(given: str, meant: str):
-    assert Settings(root_path=given).root_path == meant
+    assert AppSettings(root_path=given).root_path == meant
 
 
 @pytest.mark.parametrize("given", ["/a b", "/x?y", "/../x", "/ä", 'x"y', "https://example.org/x"])
 def test_a_prefix_that_is_none_is_refused(given: str):
     with pytest.raises(ValidationError, match="as in /every-number"):
-        Settings(root_path=given)
+        AppSettings(root_path=given)

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 from app.main import create_app
 from app.request.state import State
-from app.settings import Settings
+from app.settings import AppSettings
 from app.stores.models import ModelStore
 from app.stores.runs import Busy, Key, RunStore
 from model import LanguageModel, Run
@@ -24,7 +24,7 @@ TOY = Key("toy", "the cat sat", "", True)
 
 
 def store(**settings: int) -> RunStore:
-    chosen = Settings(model="toy", **settings)  # type: ignore[arg-type]
+    chosen = AppSettings(model="toy", **settings)  # type: ignore[arg-type]
     return RunStore(ModelStore(chosen), chosen)
 
 
@@ -64,7 +64,7 @@ def test_threads_that_ask_at_the_same_time_share_one_run(count: list[str]):
 
 
 def test_requests_that_come_at_the_same_time_share_one_run(count: list[str]):
-    client, start = TestClient(create_app(Settings(model="toy"))), threading.Barrier(20)
+    client, start = TestClient(create_app(AppSettings(model="toy"))), threading.Barrier(20)
 
     def ask(n: int) -> int:
         start.wait()
@@ -155,7 +155,7 @@ def test_a_full_queue_says_so(count: list[str]):
 
 
 def test_a_full_queue_answers_503_with_a_time_to_retry(monkeypatch: pytest.MonkeyPatch):
-    app = create_app(Settings(model="toy"))
+    app = create_app(AppSettings(model="toy"))
     client = TestClient(app)
 
     def full(_key: Key) -> None:

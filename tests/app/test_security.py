@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 from app.main import create_app
 from app.server.security import HEADERS
-from app.settings import Settings
+from app.settings import AppSettings
 
 PAGES = ["/", "/explore", "/explore?model=toy", "/about", "/about/heads", "/nowhere", "/explore?at=no["]
 
@@ -113,12 +113,14 @@ def test_pages_answer_head(client: TestClient, path: str):
     ("*", "/embedded", "'self'"),
 ])  # fmt: skip
 def test_who_may_frame_what(who: str, path: str, framed_by: str):
-    client = TestClient(create_app(Settings(model="toy", frame_ancestors=who)))
+    client = TestClient(create_app(AppSettings(model="toy", frame_ancestors=who)))
     assert client.get(path).headers["Content-Security-Policy"].endswith(f"; frame-ancestors {framed_by}")
 
 
 def test_embeds_under_a_prefix_may_be_framed_too():
-    client = TestClient(create_app(Settings(model="toy", root_path="/x", frame_ancestors="https://moodle.example.org")))
+    client = TestClient(
+        create_app(AppSettings(model="toy", root_path="/x", frame_ancestors="https://moodle.example.org"))
+    )
     for path in ("/x/embed/mask", "/embed/mask"):
         policy = client.get(path).headers["Content-Security-Policy"]
         assert policy.endswith("; frame-ancestors 'self' https://moodle.example.org")

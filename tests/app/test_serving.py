@@ -20,7 +20,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from app.main import create_app
-from app.settings import Settings
+from app.settings import AppSettings
 
 POST = b"POST /api/v1/jobs HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 
@@ -251,7 +251,7 @@ def test_two_workers_answer_for_each_other(serve: Serve):
 
 
 def test_a_job_that_nobody_knows_any_more_needs_its_inputs():
-    one, other = (TestClient(create_app(Settings(model="toy"))) for _ in range(2))
+    one, other = (TestClient(create_app(AppSettings(model="toy"))) for _ in range(2))
     job = one.post("/api/v1/jobs", json={"text": "the cat sat on the", "steps": 2}).json()
     assert other.get(f"/api/v1/jobs/{job['id']}").status_code == 404
     assert other.get(job["url"].replace("the%20cat", "the%20dog")).status_code == 404  # other inputs than the id's

@@ -17,7 +17,7 @@ import torch
 from pydantic import ValidationError
 
 from app.main import create_app
-from app.settings import Settings
+from app.settings import AppSettings
 from app.stores.models import ModelStore
 from model.errors import CheckpointError, UnknownModel
 from model.runtime.device import DeviceError
@@ -34,7 +34,7 @@ def serve(environment: dict[str, str], root: Path) -> subprocess.CompletedProces
 def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("EVERYNUMBER_PORT", "8123")
     monkeypatch.setenv("EVERYNUMBER_MODEL", "toy")
-    settings = Settings()
+    settings = AppSettings()
     assert (settings.port, settings.model) == (8123, "toy")
 
 
@@ -44,7 +44,7 @@ def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch):
 )
 def test_settings_out_of_range_are_refused(name: str, value: float):
     with pytest.raises(ValidationError):
-        Settings.model_validate({name: value})
+        AppSettings.model_validate({name: value})
 
 
 def test_a_wrong_setting_is_named_in_one_line(root: Path):
@@ -78,7 +78,7 @@ def test_it_says_where_it_is_once_it_answers_and_stops_quietly(root: Path):
 
 def test_an_unknown_default_model_is_told(tmp_path: Path):
     with pytest.raises(UnknownModel, match="nowhere"):
-        create_app(Settings(model=str(tmp_path / "nowhere")))
+        create_app(AppSettings(model=str(tmp_path / "nowhere")))
 
 
 def test_models_are_found_in_directories(tmp_path: Path):
@@ -86,7 +86,7 @@ def test_models_are_found_in_directories(tmp_path: Path):
     save_checkpoint(tmp_path / "many" / "second")
     single = save_checkpoint(tmp_path / "single")
     (tmp_path / "many" / "notes").mkdir()
-    store = ModelStore(Settings(model=str(single), models=str(tmp_path / "many")))
+    store = ModelStore(AppSettings(model=str(single), models=str(tmp_path / "many")))
     assert [entry.name for entry in store] == ["embedded", "toy", "single", "first", "second"]
     assert store.default == "single" and store.entry("").name == "single"
     assert store.get("second").config.n_layer == 2
@@ -96,33 +96,33 @@ def test_a_checkpoint_that_does_not_fit_is_left_out_of_many_but_refused_alone(tm
     broken = tmp_path / "many" / "broken"
     broken.mkdir(parents=True)
     (broken / "config.json").write_text('{"n_layer": 2}')
-    assert "broken" not in ModelStore(Settings(models=str(tmp_path / "many")))
+    assert "broken" not in ModelStore(AppSettings(models=str(tmp_path / "many")))
     with pytest.raises(CheckpointError, match="n_head"):
-        ModelStore(Settings(model=str(broken)))
+        ModelStore(AppSettings(model=str(broken)))
 
 
 def test_two_models_of_one_name_are_refused(tmp_path: Path):
     save_checkpoint(tmp_path / "toy")
     with pytest.raises(CheckpointError, match="toy"):
-        ModelStore(Settings(models=str(tmp_path / "toy")))
+        ModelStore(AppSettings(models=str(tmp_path / "toy")))
 
 
 def test_a_name_is_never_a_path(tmp_path: Path):
     directory = save_checkpoint(tmp_path / "here")
-    store = ModelStore(Settings())
+    store = ModelStore(AppSettings())
     for name in (str(directory), "../toy", "toy/", "embedded/../toy", "\0", "TOY"):
         with pytest.raises(UnknownModel):
             store.entry(name)
 
 
 def test_parameters_are_counted_as_the_network_holds_them():
-    store = ModelStore(Settings())
+    store = ModelStore(AppSettings())
     for entry in store:
         assert entry.n_parameters == store.get(entry.name).n_parameters
 
 
 def test_a_model_is_loaded_once(tmp_path: Path):
-    store = ModelStore(Settings())
+    store = ModelStore(AppSettings())
     with ThreadPoolExecutor(8) as pool:
         assert len(set(map(id, pool.map(store.get, ["toy"] * 8)))) == 1
 
@@ -130,17 +130,17 @@ def test_a_model_is_loaded_once(tmp_path: Path):
 @pytest.mark.skipif(torch.cuda.is_available(), reason="PyTorch has a GPU here")
 def test_a_gpu_that_is_not_there_is_told_at_the_start() -> None:
     with pytest.raises(DeviceError, match="no GPU"):
-        create_app(Settings(device="cuda"))
+        create_app(AppSettings(device="cuda"))
     with pytest.raises(ValidationError):
-        Settings(device="tpu")  # type: ignore[arg-type]
+        AppSettings(device="tpu")  # type: ignore[arg-type]
 
 
 def test_the_table_of_settings_is_what_the_code_has(root: Path):
     table = (root / "docs" / "settings.md").read_text()
     rows = re.findall(r"^\| `EVERYNUMBER_(\w+)` \| (.*?) \| (.+) \|$", table, re.M)
     written = {name.lower(): (default.strip(), meaning) for name, default, meaning in rows}
-    assert list(written) == list(Settings.model_fields)
-    for name, field in Settings.model_fields.items():
+    assert list(written) == list(AppSettings.model_fields)
+    for name, field in AppSettings.model_fields.items():
         default = field.default.get_secret_value() if name == "admin_token" else field.default
         shown = f"{default:g}" if name.endswith("seconds") else str(default)
         shown = shown.lower() if isinstance(default, bool) else shown
@@ -155,4 +155,4 @@ def test_the_table_of_settings_is_what_the_code_has(root: Path):
 )  # fmt: skip
 def test_settings_that_say_nothing_are_refused(name: str, value: object):
     with pytest.raises(ValidationError):
-        Settings.model_validate({name: value})
+        AppSettings.model_validate({name: value})

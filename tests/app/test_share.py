@@ -19,7 +19,7 @@ from app.features.lessons.table import LESSONS
 from app.features.share.card import explanation_card
 from app.features.share.card_picture import NEG, POS, png
 from app.main import create_app
-from app.settings import Settings
+from app.settings import AppSettings
 from app.stores.cards import CardStore
 from model import load
 
@@ -87,7 +87,7 @@ def test_a_wrong_field_is_said_beside_it(client: TestClient) -> None:
 
 
 def test_where_framing_is_switched_off_only_the_link_is_given() -> None:
-    client = TestClient(create_app(Settings(model="toy", frame_ancestors="'none'")))
+    client = TestClient(create_app(AppSettings(model="toy", frame_ancestors="'none'")))
     page = BeautifulSoup(client.get("/share", params={"url": "/explore"}).text, "lxml")
     assert page.select_one("#share-link") and not page.select("iframe, #share-html, .share-look")
 

@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 from app.main import create_app
 from app.parts.table import PARTS
-from app.settings import Settings
+from app.settings import AppSettings
 from model.arch.gpt2.config import Config
 from model.arch.gpt2.network import GPT2
 from model.loading import EMBEDDED
@@ -34,7 +34,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     save_network(directory, net, start_id=0)
     for name in ("vocab.json", "merges.txt"):
         shutil.copy(EMBEDDED / name, directory)
-    with TestClient(create_app(Settings(model=str(directory)))) as client:
+    with TestClient(create_app(AppSettings(model=str(directory)))) as client:
         yield client
 
 

@@ -20,7 +20,7 @@ from app.request.state import (
     Cells,
     State,
 )
-from app.settings import Settings
+from app.settings import AppSettings
 from model.runtime.patch import MOST_CHANGES
 from model.runtime.run import MOST_STEPS
 
@@ -53,7 +53,7 @@ states = st.builds(
 
 def reader() -> tuple[TestClient, list[State]]:
     """An app with one more page, which only reads the state."""
-    app: FastAPI = create_app(Settings())
+    app: FastAPI = create_app(AppSettings())
     seen: list[State] = []
 
     def read(state: PageState) -> str:

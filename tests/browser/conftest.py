@@ -69,9 +69,9 @@ def serve(app: Any) -> Iterator[str]:
 def server() -> Iterator[str]:
     """The address of the app, served with its default settings."""
     from app.main import create_app
-    from app.settings import Settings
+    from app.settings import AppSettings
 
-    yield from serve(create_app(Settings()))
+    yield from serve(create_app(AppSettings()))
 
 
 @pytest.fixture(scope="session")

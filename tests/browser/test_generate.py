@@ -19,9 +19,9 @@ TOY = "/generate?model=toy&temperature=2&seed=4&n=6&step=5"  # its context is fu
 def slow() -> Iterator[str]:
     """A server that makes one token a request, as with a large model."""
     from app.main import create_app
-    from app.settings import Settings
+    from app.settings import AppSettings
 
-    yield from serve(create_app(Settings(generate_seconds=0)))
+    yield from serve(create_app(AppSettings(generate_seconds=0)))
 
 
 @pytest.fixture

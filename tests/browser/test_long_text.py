@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from app.main import create_app
-from app.settings import Settings
+from app.settings import AppSettings
 from tests.app.conftest import save_checkpoint
 from tests.browser.conftest import serve
 
@@ -21,7 +21,7 @@ AT = "blocks.1.attn.q[400,1,3]"
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The app on a model that reads long texts, none of which it keeps whole; in place of the usual one."""
     directory = save_checkpoint(tmp_path_factory.mktemp("models") / "long", n_ctx=700)
-    yield from serve(create_app(Settings(model=str(directory), long_run_mb=1)))
+    yield from serve(create_app(AppSettings(model=str(directory), long_run_mb=1)))
 
 
 def opened(page: Page, server: str) -> None:

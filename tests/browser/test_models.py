@@ -15,7 +15,7 @@ from playwright.sync_api import Page, expect
 import app.panels.loading
 import app.stores.models
 from app.main import create_app
-from app.settings import Settings
+from app.settings import AppSettings
 from model import LanguageModel
 from model.weights.checkpoints import WEIGHTS
 from tests.app.conftest import save_checkpoint
@@ -34,7 +34,7 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[StandIn]:
 @pytest.fixture
 def home(hub: StandIn, watch: Watch) -> Iterator[str]:
     """The address of a server that has no GPT-2 yet."""
-    for url in serve(create_app(Settings())):
+    for url in serve(create_app(AppSettings())):
         watch.home = urlsplit(url).netloc
         yield url
 
@@ -118,7 +118,7 @@ def test_a_page_waits_for_its_model_and_then_shows_itself(
 
     monkeypatch.setattr(app.stores.models, "load", slow)
     monkeypatch.setattr(app.panels.loading, "PATIENCE", 0.1)
-    for home in serve(create_app(Settings(models=str(tmp_path)))):
+    for home in serve(create_app(AppSettings(models=str(tmp_path)))):
         watch.home = urlsplit(home).netloc
         page = open_page(javascript=javascript)
         page.goto(f"{home}/explore?model=large&text=The+dog&at=logits[1,5]")

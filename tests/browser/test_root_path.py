@@ -19,9 +19,9 @@ PREFIX = "/courses/every-number"
 def server() -> Iterator[str]:
     """The address of the app under its prefix."""
     from app.main import create_app
-    from app.settings import Settings
+    from app.settings import AppSettings
 
-    for address in serve(create_app(Settings(root_path=PREFIX))):
+    for address in serve(create_app(AppSettings(root_path=PREFIX))):
         yield address + PREFIX
 
 

@@ -19,7 +19,7 @@ from bs4 import BeautifulSoup
 from fastapi.testclient import TestClient
 
 from app.main import create_app
-from app.settings import Settings
+from app.settings import AppSettings
 
 pytest.importorskip("ray", reason="the scale extra (Ray) is not installed")
 
@@ -66,7 +66,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
 @pytest.fixture(scope="module")
 def single(cluster: httpx.Client) -> Iterator[TestClient]:
     """The same app in one process, asked under the same name."""
-    with TestClient(create_app(Settings()), base_url=str(cluster.base_url)) as client:
+    with TestClient(create_app(AppSettings()), base_url=str(cluster.base_url)) as client:
         yield client
 
 

@@ -17,7 +17,7 @@ from app.cluster.routing import Asked, Route, route
 from app.cluster.settings import ClusterSettings
 from app.main import create_app
 from app.request.state import State
-from app.settings import Settings
+from app.settings import AppSettings
 from app.stores.models import ModelStore
 
 TEXT = "the cat sat"
@@ -25,12 +25,12 @@ TEXT = "the cat sat"
 
 @pytest.fixture(scope="module")
 def models() -> ModelStore:
-    return ModelStore(Settings())
+    return ModelStore(AppSettings())
 
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[TestClient]:
-    with TestClient(create_app(Settings(model="toy"))) as client:
+    with TestClient(create_app(AppSettings(model="toy"))) as client:
         yield client
 
 
@@ -78,7 +78,7 @@ def asked_in_process(app: InProcess, asked: Asked) -> tuple[Began, bytes]:
 def test_the_answer_is_the_one_through_a_socket(client: TestClient, path: str):
     query = {"model": "toy", "text": TEXT, "at": "logits[2,1]"} if "explain" in path or "explore" in path else {}
     through = client.get(path, params=query, headers={"accept-encoding": "identity"})
-    head, body = asked_in_process(InProcess(create_app(Settings(model="toy")), "one"), got(path, **query))
+    head, body = asked_in_process(InProcess(create_app(AppSettings(model="toy")), "one"), got(path, **query))
     assert (head.status, body) == (through.status_code, through.content)
     headers = {name.decode(): value.decode() for name, value in head.headers}
     assert headers.pop("x-replica") == "one"
@@ -86,7 +86,7 @@ def test_the_answer_is_the_one_through_a_socket(client: TestClient, path: str):
 
 
 def test_what_the_app_raises_reaches_whoever_asked():
-    app = create_app(Settings(model="toy"))
+    app = create_app(AppSettings(model="toy"))
 
     @app.get("/breaks")
     def breaks() -> None:
@@ -97,7 +97,7 @@ def test_what_the_app_raises_reaches_whoever_asked():
 
 
 def test_who_stops_reading_ends_the_work():
-    app, ended = create_app(Settings(model="toy")), []
+    app, ended = create_app(AppSettings(model="toy")), []
 
     @app.get("/endless")
     async def endless() -> object:

@@ -7,7 +7,7 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from app.main import create_app
-from app.settings import Settings
+from app.settings import AppSettings
 from tests.app.conftest import save_checkpoint
 from tests.fuzz import profiles
 
@@ -21,8 +21,8 @@ SETTINGS = {"downloads": "off", "rate": "", "rate_costly": "", "max_numbers": 5_
 @pytest.fixture(scope="package")
 def app(tmp_path_factory: pytest.TempPathFactory) -> FastAPI:
     directory = save_checkpoint(tmp_path_factory.mktemp("models") / "tiny", n_layer=1, d_model=8, n_ctx=32)
-    known = {name: value for name, value in SETTINGS.items() if name in Settings.model_fields}
-    return create_app(Settings(model=str(directory), **known))
+    known = {name: value for name, value in SETTINGS.items() if name in AppSettings.model_fields}
+    return create_app(AppSettings(model=str(directory), **known))
 
 
 @pytest.fixture(scope="package")

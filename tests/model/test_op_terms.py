@@ -59,7 +59,7 @@ def test_each_term_of_a_gradient_is_the_slope_there_times_the_local_derivative(n
 def check_gradient(case: Case, site: str, at: tuple[int, ...]) -> None:
     address = address_of(site, at, "grad")
     terms = terms_by_reader(case, address)
-    for reader in case.run.model.graph.passers(site):
+    for reader in case.run.model.graph.gradient_consumers(site):
         expected = expected_terms(case, reader, site, at)
         largest = max(map(abs, expected.values()), default=0.0)
         listed = terms.pop(reader.name, {})

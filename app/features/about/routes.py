@@ -11,9 +11,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from starlette.responses import HTMLResponse, Response
 
-from app.request.query import Held
 from app.request.state import State
-from app.services import Services
+from app.services import Services, ServicesDep
 from app.stores.models import Entry
 from model.embedded.lookups import HEAD
 from model.loading import EMBEDDED
@@ -62,14 +61,14 @@ COLUMNS = {
 
 
 @router.api_route("/about", methods=["GET", "HEAD"])
-async def about(held: Held, model: Annotated[str, Query()] = "") -> Response:
+async def about(services: ServicesDep, model: Annotated[str, Query()] = "") -> Response:
     """The page; the table of heads comes in by its own request."""
-    entry = held.models.entry(model)
-    html = held.templates.render(
+    entry = services.models.entry(model)
+    html = services.templates.render(
         "about/page.html",
         state=State(model=model, text=entry.text),
-        models=held.models,
-        excerpts={e.name: excerpt(e) for e in held.models},
+        models=services.models,
+        excerpts={e.name: excerpt(e) for e in services.models},
         libraries=LIBRARIES,
         entry=entry,
     )
@@ -77,23 +76,23 @@ async def about(held: Held, model: Annotated[str, Query()] = "") -> Response:
 
 
 @router.api_route("/about/heads", methods=["GET", "HEAD"])
-async def heads(request: Request, held: Held, model: Annotated[str, Query()] = "") -> Response:
+async def heads(request: Request, services: ServicesDep, model: Annotated[str, Query()] = "") -> Response:
     """The table of one model's heads: a page of its own, or the part of one that HTMX asks for."""
-    entry = held.models.entry(model)
+    entry = services.models.entry(model)
     is_part = "HX-Request" in request.headers and "HX-History-Restore-Request" not in request.headers
-    html = await held.runs.in_thread(lambda: render_heads(held, entry, is_part))
+    html = await services.runs.in_thread(lambda: render_heads(services, entry, is_part))
     return HTMLResponse(html, headers=HEADERS)
 
 
-def render_heads(held: Services, entry: Entry, is_part: bool) -> str:
-    name = "" if entry.name == held.models.default else entry.name
+def render_heads(services: Services, entry: Entry, is_part: bool) -> str:
+    name = "" if entry.name == services.models.default else entry.name
     state = State(model=name, text=entry.text)
-    return held.templates.render(
+    return services.templates.render(
         "about/_heads.html" if is_part else "about/heads_page.html",
         state=state,
-        models=held.models,
+        models=services.models,
         entry=entry,
-        rows=[(scores, head_url(state, scores)) for scores in held.models.heads(entry.name)],
+        rows=[(scores, head_url(state, scores)) for scores in services.models.heads(entry.name)],
         columns=COLUMNS,
         kinds=KINDS,
         taught=(entry.config.n_layer - 1, HEAD) if entry.directory == EMBEDDED else None,

@@ -12,9 +12,8 @@ from app.features.api import schemas
 from app.features.api.routes import ERRORS, answer
 from app.features.generate.view import spelled
 from app.request.generation import Ask, opening, picks_of
-from app.request.query import Held
 from app.request.state import State
-from app.services import Services
+from app.services import Services, ServicesDep
 from app.stores.generations import MOST_TOKENS, Generation
 from model import LanguageModel
 from model.runtime.choice_address import ChoiceAddress
@@ -54,9 +53,9 @@ class GenerateQuery(BaseModel):
     compare: bool = Field(True, description="Whether every step is computed a second time without the cache.")
     limit: int = Field(5, ge=0, le=100, description="How many candidates of each choice are listed.")
 
-    def ask(self, held: Services) -> Ask:
+    def ask(self, services: Services) -> Ask:
         """Raises ReaderError."""
-        text = opening(held.models.entry(self.model)) if self.text is None else self.text
+        text = opening(services.models.entry(self.model)) if self.text is None else self.text
         return Ask(
             State(self.model, text, "", self.bos), self.temperature, self.top_k, self.top_p, self.seed, self.n,
             self.stop, picks_of(self.pick), compare=self.compare,
@@ -159,12 +158,12 @@ class Generated(schemas.Schema):
 
 
 @router.get("/generate", response_model=Generated, summary="Continue a text, every choice laid open")
-async def generate(query: Annotated[GenerateQuery, Query()], held: Held) -> Response:
+async def generate(query: Annotated[GenerateQuery, Query()], services: ServicesDep) -> Response:
     """The same parameters give the same tokens on every machine; times vary. A request works for a bounded time."""
-    ask = query.ask(held)
-    seconds = PATIENCE * held.settings.generate_seconds
-    generation = await held.generations.advance(ask.key(held.models), ask.n, seconds)
-    return await held.runs.in_thread(lambda: answer(generated(generation, ask, query.limit)))
+    ask = query.ask(services)
+    seconds = PATIENCE * services.settings.generate_seconds
+    generation = await services.generations.advance(ask.key(services.models), ask.n, seconds)
+    return await services.runs.in_thread(lambda: answer(generated(generation, ask, query.limit)))
 
 
 def generated(generation: Generation, ask: Ask, limit: int) -> Generated:

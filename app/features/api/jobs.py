@@ -13,9 +13,9 @@ from starlette.responses import Response, StreamingResponse
 
 from app.features.api import schemas
 from app.features.api.routes import ERRORS
-from app.request.query import Held, RunQuery, run_state
+from app.request.query import RunQuery, run_state
 from app.request.state import rooted
-from app.services import Services
+from app.services import Services, ServicesDep
 from app.stores.jobs import Job
 from app.stores.learned import Learned
 from model.errors import ReaderError
@@ -89,23 +89,23 @@ class JobAnswer(schemas.Schema):
     summary="Take learning steps",
     responses={200: {"description": "Done already."}, 202: {"model": JobAnswer, "description": "Waiting or running."}},
 )
-async def start(query: RunQuery, held: Held) -> Response:
+async def start(query: RunQuery, services: ServicesDep) -> Response:
     """Start the job, or find the one for the same inputs: there is one computation for all who ask."""
-    state = run_state(held, query)
+    state = run_state(services, query)
     if state.changes:
         raise PatchError("Learning begins from the run as it is, without numbers set.", "Leave “set” out.")
-    job = held.jobs.start(state)
-    return answer(held, job)
+    job = services.jobs.start(state)
+    return answer(services, job)
 
 
 @router.get("/{id}", response_model=JobAnswer, summary="How far a job is")
-async def state(id: Id, query: Inputs, request: Request, held: Held) -> Response:
+async def state(id: Id, query: Inputs, request: Request, services: ServicesDep) -> Response:
     """Its progress, and when it is done its result.
 
     The job's `url` also carries its inputs: another process of the server, or this one after a restart, which knows
     nothing of the job, then begins it and comes to the same numbers.
     """
-    return answer(held, found(held, id, query if request.query_params else None))
+    return answer(services, found(services, id, query if request.query_params else None))
 
 
 @router.get(
@@ -114,32 +114,32 @@ async def state(id: Id, query: Inputs, request: Request, held: Held) -> Response
     response_class=StreamingResponse,
     responses={200: {"content": {"text/event-stream": {}}, "description": "Server-sent events."}},
 )
-async def events(id: Id, query: Inputs, request: Request, held: Held) -> Response:
+async def events(id: Id, query: Inputs, request: Request, services: ServicesDep) -> Response:
     """Server-sent events: `progress` with `{state, progress, seconds_left}` and at the end one named as the state."""
-    job = found(held, id, query if request.query_params else None)
+    job = found(services, id, query if request.query_params else None)
     return StreamingResponse(stream(job), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
 
 @router.delete("/{id}", response_model=JobAnswer, summary="Call a job off")
-async def delete(id: Id, held: Held) -> Response:
+async def delete(id: Id, services: ServicesDep) -> Response:
     """It ends before its next step, for all who wait for it."""
-    return await cancel(id, held)
+    return await cancel(id, services)
 
 
 @router.post("/{id}/cancel", response_model=JobAnswer, summary="Call a job off")
-async def cancel(id: Id, held: Held) -> Response:
+async def cancel(id: Id, services: ServicesDep) -> Response:
     """The same as DELETE."""
-    job = found(held, id)
-    held.jobs.cancel(id)
-    await held.jobs.wait(job, 1.0)
-    return answer(held, job)
+    job = found(services, id)
+    services.jobs.cancel(id)
+    await services.jobs.wait(job, 1.0)
+    return answer(services, job)
 
 
-def found(held: Services, id: str, query: RunQuery | None = None) -> Job:
+def found(services: Services, id: str, query: RunQuery | None = None) -> Job:
     """The job of that id, begun anew where it is not known here and its inputs are given. Raises UnknownJob."""
-    job = held.jobs.find(id)
-    if job is None and query is not None and held.jobs.id(state := run_state(held, query)) == id:
-        job = held.jobs.start(state)
+    job = services.jobs.find(id)
+    if job is None and query is not None and services.jobs.id(state := run_state(services, query)) == id:
+        job = services.jobs.start(state)
     if job is None:
         raise UnknownJob(f"There is no job “{id[:40]}” here.", "POST its inputs to /api/v1/jobs again.")
     if job.error:
@@ -147,7 +147,7 @@ def found(held: Services, id: str, query: RunQuery | None = None) -> Job:
     return job
 
 
-def answer(held: Services, job: Job) -> Response:
+def answer(services: Services, job: Job) -> Response:
     url = f"{rooted(f'/api/v1/jobs/{job.id}')}?{job.state.query()}"
     body = JobAnswer(
         id=job.id,
@@ -156,17 +156,17 @@ def answer(held: Services, job: Job) -> Response:
         progress=job.share,
         seconds_left=job.seconds_left,
         page=job.state.url("/learn"),
-        result=result(held, job) if job.result else None,
+        result=result(services, job) if job.result else None,
     )
     status = 200 if job.is_over else 202
     headers = {"Cache-Control": "no-store", "Location": url}
     return Response(body.model_dump_json(), status, headers, "application/json")
 
 
-def result(held: Services, job: Job) -> LearnedAnswer:
+def result(services: Services, job: Job) -> LearnedAnswer:
     learned = job.result
     assert isinstance(learned, Learned)
-    tokenizer = held.models.tokenizer(job.state.model)
+    tokenizer = services.models.tokenizer(job.state.model)
     return LearnedAnswer(
         eta=learned.rate.eta,
         optimizer=learned.rate.optimizer,

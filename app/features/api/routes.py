@@ -18,13 +18,8 @@ from starlette.responses import Response
 
 from app.features.api import schemas
 from app.panels import steps
-from app.request.query import (
-    LARGEST,
-    Held,
-    RunQuery,
-    run_state,
-)
-from app.services import Services
+from app.request.query import LARGEST, RunQuery, run_state
+from app.services import Services, ServicesDep
 from model import Explanation, Run
 from model.address.parser import Calc, parse
 from model.errors import AddressError, ReaderError
@@ -65,29 +60,29 @@ class ExplainQuery(RunQuery):
 
 
 @router.get("/models", response_model=schemas.Models, summary="The models a run can use")
-async def models(held: Held) -> Response:
+async def models(services: ServicesDep) -> Response:
     """Names for `model=`, with their sizes."""
     cards = [
         schemas.ModelCard(
             name=entry.name,
-            is_default=entry.name == held.models.default,
+            is_default=entry.name == services.models.default,
             d_head=entry.config.d_head,
             n_parameters=entry.n_parameters,
             memory=entry.memory,
             on_disk=entry.on_disk,
-            is_loaded=held.models.is_loaded(entry.name),
+            is_loaded=services.models.is_loaded(entry.name),
             text=entry.text,
             **{k: v for k, v in vars(entry.config).items() if k in schemas.ModelCard.model_fields},
         )
-        for entry in held.models
+        for entry in services.models
     ]
-    return answer(schemas.Models(default=held.models.default, models=cards))
+    return answer(schemas.Models(default=services.models.default, models=cards))
 
 
 @router.get("/run", response_model=schemas.RunAnswer, summary="Run a text")
-async def run(query: Annotated[RunQuery, Query()], held: Held) -> Response:
+async def run(query: Annotated[RunQuery, Query()], services: ServicesDep) -> Response:
     """Tokens, likeliest next tokens, loss, and every site and parameter with its shape."""
-    return await held.runs.use(run_state(held, query), lambda run: answer(run_answer(run)))
+    return await services.runs.use(run_state(services, query), lambda run: answer(run_answer(run)))
 
 
 @router.get(
@@ -96,11 +91,11 @@ async def run(query: Annotated[RunQuery, Query()], held: Held) -> Response:
     summary="Read numbers",
     responses={200: {"content": {"text/csv": {}, "application/octet-stream": {}}}},
 )
-async def values(query: Annotated[ValuesQuery, Query()], held: Held) -> Response:
+async def values(query: Annotated[ValuesQuery, Query()], services: ServicesDep) -> Response:
     """The numbers at an address, as JSON, as CSV (one number a line, its indices first) or as a NumPy file."""
-    state = run_state(held, query)
+    state = run_state(services, query)
     write = {"json": values_json, "csv": values_csv, "npy": values_npy}[query.format]
-    return await held.runs.use(state, lambda run: write(held, ready(run, query.at), query.at))
+    return await services.runs.use(state, lambda run: write(services, ready(run, query.at), query.at))
 
 
 @router.get(
@@ -109,7 +104,7 @@ async def values(query: Annotated[ValuesQuery, Query()], held: Held) -> Response
     summary="Explain one number",
     responses={200: {"content": {"text/csv": {}}}},
 )
-async def explain(query: Annotated[ExplainQuery, Query()], held: Held) -> Response:
+async def explain(query: Annotated[ExplainQuery, Query()], services: ServicesDep) -> Response:
     """The terms that make a number, their total in float64, and its difference from what was captured."""
     work: Callable[[Run], Response]
     if query.format == "csv":
@@ -120,14 +115,14 @@ async def explain(query: Annotated[ExplainQuery, Query()], held: Held) -> Respon
                 ready(run, query.at).explain(query.at, offset=query.offset, limit=query.limit, order=query.order)
             )
         )
-    return await held.runs.use(run_state(held, query), work)
+    return await services.runs.use(run_state(services, query), work)
 
 
 @router.get("/heads", response_model=schemas.Heads, summary="What each attention head does")
-async def heads(held: Held, model: Annotated[str, Query(description="A model's name.")] = "") -> Response:
+async def heads(services: ServicesDep, model: Annotated[str, Query(description="A model's name.")] = "") -> Response:
     """Measured on short texts of each kind, once for each model."""
-    name = held.models.entry(model).name
-    found = await held.runs.in_thread(lambda: held.models.heads(name))
+    name = services.models.entry(model).name
+    found = await services.runs.in_thread(lambda: services.models.heads(name))
     return answer(schemas.Heads(model=name, heads=[schemas.Head.model_validate(scores) for scores in found]))
 
 
@@ -242,8 +237,8 @@ def read(run: Run, at: str, most: int) -> tuple[schemas.Values, NDArray[Any]]:
     return schemas.Values(address=address, shape=sizes, axes=axes, starts=starts, values=None), run.values(at)
 
 
-def values_json(held: Services, run: Run, at: str) -> Response:
-    about, found = read(run, at, held.settings.max_numbers)
+def values_json(services: Services, run: Run, at: str) -> Response:
+    about, found = read(run, at, services.settings.max_numbers)
     nested = found.tolist() if np.isfinite(found).all() else spelled(found.tolist())
     body = json.dumps(about.model_dump() | {"values": nested}, allow_nan=False, separators=(",", ":"))
     return Response(body, media_type="application/json", headers={"Cache-Control": "no-cache"})
@@ -258,9 +253,9 @@ def spelled(values: Any) -> Any:
     return "NaN" if math.isnan(values) else "Infinity" if values > 0 else "-Infinity"
 
 
-def values_csv(held: Services, run: Run, at: str) -> Response:
+def values_csv(services: Services, run: Run, at: str) -> Response:
     """One line a number: its index on each open axis, then the number with all the digits it has."""
-    about, found = read(run, at, held.settings.max_numbers)
+    about, found = read(run, at, services.settings.max_numbers)
     places = [axis.ravel() + start for axis, start in zip(np.indices(found.shape), about.starts, strict=True)]
     out = io.StringIO()
     write = csv.writer(out)
@@ -269,8 +264,8 @@ def values_csv(held: Services, run: Run, at: str) -> Response:
     return attachment(out.getvalue(), "text/csv; charset=utf-8", about.address, "csv")
 
 
-def values_npy(held: Services, run: Run, at: str) -> Response:
-    about, found = read(run, at, held.settings.max_file_numbers)
+def values_npy(services: Services, run: Run, at: str) -> Response:
+    about, found = read(run, at, services.settings.max_file_numbers)
     out = io.BytesIO()
     np.save(out, found, allow_pickle=False)
     return attachment(out.getvalue(), "application/octet-stream", about.address, "npy")

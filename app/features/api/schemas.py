@@ -171,8 +171,8 @@ class ExplanationAnswer(Schema):
     op: str
     formula: str = Field(description="In LaTeX.")
     plain: str = Field(description="In words; {t3} is the token at position 3, {v17} vocabulary entry 17.")
-    combine: Literal["sum", "product", "quotient", "function", "given"] = Field(
-        description="How all terms make the total: their sum, their product, the first ÷ the sum of the others, "
+    combine: Literal["sum", "quotient", "function", "given"] = Field(
+        description="How all terms make the total: their sum, the first ÷ the sum of the others, "
         "`function` of their sum (max: of them), or nothing (a token, a weight)."
     )
     function: str | None = Field(description="The function where `combine` is function.")

@@ -36,14 +36,14 @@ from app.parts.base import Here, Part, Settings
 from app.parts.show import part_html, settings_of
 from app.parts.table import PARTS
 from app.request.look import Look, look_of
-from app.request.query import Held, PageState
+from app.request.query import PageState
 from app.request.state import (
     EXPLORE,
     State,
     absolute,
     rooted,
 )
-from app.services import Services
+from app.services import Services, ServicesDep
 from model import Run
 
 router = APIRouter(include_in_schema=False)
@@ -54,40 +54,42 @@ TITLES: dict[What, str] = {"why": "Why this number", "values": "Numbers of a run
 
 
 @router.api_route("/embed/{name}", methods=["GET", "HEAD"])
-async def embed(request: Request, name: str, state: PageState, held: Held) -> Response:
+async def embed(request: Request, name: str, state: PageState, services: ServicesDep) -> Response:
     """The page, or for HTMX a part of it."""
     origin = absolute(request, "")
     if what := NUMBERS.get(name):
         given = look_of(request.query_params, HIDES[what])
         asked = replace(state, page=f"/embed/{what}", look=given.query)
         zone = requested_zone(request.headers)
-        html = await held.runs.use(asked, lambda run: numbers_page(held, what, run, asked, given, zone, origin))
+        html = await services.runs.use(asked, lambda run: numbers_page(services, what, run, asked, given, zone, origin))
         return HTMLResponse(html, headers=HEADERS)
     part = PARTS.get(name)
     if part is None:
         raise HTTPException(404)
     settings, given = settings_of(part, request.query_params), look_of(request.query_params, can_hide(part))
     asked, wants = part_state(request, part, state, settings, given), wanted(request)
-    html = await held.runs.use(asked, lambda run: part_page(held, part, run, asked, settings, given, wants, origin))
+    html = await services.runs.use(
+        asked, lambda run: part_page(services, part, run, asked, settings, given, wants, origin)
+    )
     return HTMLResponse(html, headers=HEADERS | {"Vary": f"{HEADERS['Vary']}, HX-Current-URL"})
 
 
 # -- numbers
 
 
-def numbers_page(held: Services, what: What, run: Run, asked: State, given: Look, zone: str, origin: str) -> str:
+def numbers_page(services: Services, what: What, run: Run, asked: State, given: Look, zone: str, origin: str) -> str:
     """The explanation of one number, or a window of numbers with the explanation of the one chosen."""
     state = selected(run, asked)
     shown = untaken(run, state)
     names = ZONES | {"": f"embed/{what}.html", "zones": "embed/_numbers.html"}
-    return held.templates.render(
+    return services.templates.render(
         names[zone],
         what=what,
         heading_text=TITLES[what],
         state=state,
         run=run,
         model=run.model,
-        models=held.models,
+        models=services.models,
         title=heading(run, shown.at),
         fragment=bool(zone),
         sentence=sentence_view(run, shown),
@@ -122,17 +124,19 @@ def wanted(request: Request) -> str:
 
 
 def part_page(
-    held: Services, part: Part, run: Run, asked: State, settings: Settings, given: Look, wants: str, origin: str
+    services: Services, part: Part, run: Run, asked: State, settings: Settings, given: Look, wants: str, origin: str
 ) -> str:  # fmt: skip
     """The page, the part itself, or the why panel."""
     state = selected(run, asked) if asked.at else asked
-    context: dict[str, Any] = {"state": state, "run": run, "model": run.model, "models": held.models}
+    context: dict[str, Any] = {"state": state, "run": run, "model": run.model, "models": services.models}
     why = why_view(run, state) if state.at and wants in ("", "why") else None
     if wants == "why" and why:
-        return held.templates.render("why/_why.html", why=why, **context)
-    html = part_html(held, part, run, state, settings)
+        return services.templates.render("why/_why.html", why=why, **context)
+    html = part_html(services, part, run, state, settings)
     if wants:
         return html
     here = Here(part, replace(state.select(""), order="size"), settings)
     context |= {"full": here.lesson_url, "shared": of_part(run, part, state, settings), "origin": origin}
-    return held.templates.render("parts/embed.html", part=part, here=here, html=html, why=why, look=given, **context)
+    return services.templates.render(
+        "parts/embed.html", part=part, here=here, html=html, why=why, look=given, **context
+    )

@@ -17,9 +17,9 @@ from app.panels.values.view import values_view
 from app.panels.why.view import why_view
 from app.render.places import chosen, default_address
 from app.request.long_text import shorter
-from app.request.query import Held, PageState
+from app.request.query import PageState
 from app.request.state import NEAR, State, absolute
-from app.services import Services
+from app.services import Services, ServicesDep
 from model import Run
 from model.address.parser import Calc, parse
 from model.errors import AddressError
@@ -34,7 +34,7 @@ HEADERS = {"Vary": "HX-Request, HX-Target, HX-History-Restore-Request", "Cache-C
 
 
 @router.api_route("/explore", methods=["GET", "HEAD"])
-async def explore(request: Request, state: PageState, held: Held) -> Response:
+async def explore(request: Request, state: PageState, services: ServicesDep) -> Response:
     """The page, or the zone that HTMX asks for."""
     near = request.scope.get("near")
     if elsewhere := shorter(state, near):
@@ -42,7 +42,7 @@ async def explore(request: Request, state: PageState, held: Held) -> Response:
     NEAR.set(near)
     zone = requested_zone(request.headers)
     origin = absolute(request, "")
-    html = await held.runs.use(state, lambda run: render(held, run, state, zone, origin))
+    html = await services.runs.use(state, lambda run: render(services, run, state, zone, origin))
     return HTMLResponse(html, headers=HEADERS)
 
 
@@ -54,7 +54,7 @@ def requested_zone(headers: Headers) -> str:
     return target if target in ZONES else ""
 
 
-def render(held: Services, run: Run, asked: State, zone: str, origin: str = "") -> str:
+def render(services: Services, run: Run, asked: State, zone: str, origin: str = "") -> str:
     """HTML of one zone or of the page. `origin` is this site's scheme and host."""
     state = selected(run, asked)
     shown = untaken(run, state)
@@ -62,7 +62,7 @@ def render(held: Services, run: Run, asked: State, zone: str, origin: str = "") 
         "state": state,
         "run": run,
         "model": run.model,
-        "models": held.models,
+        "models": services.models,
         "title": heading(run, shown.at),
         "fragment": bool(zone),
         "origin": origin,
@@ -77,7 +77,7 @@ def render(held: Services, run: Run, asked: State, zone: str, origin: str = "") 
         context["why"] = why_view(run, state)
     if not zone:
         context["target_field"] = target_field(run, asked)
-    return held.templates.render(ZONES.get(zone, "explore/page.html"), **context)
+    return services.templates.render(ZONES.get(zone, "explore/page.html"), **context)
 
 
 def untaken(run: Run, state: State) -> State:

@@ -85,8 +85,6 @@ def _products(run: Run, e: Explanation) -> str:
 def _combined(e: Explanation) -> str:
     if e.combine == "quotient":
         return "products[0] / products[1:].sum()"
-    if e.combine == "product":
-        return "products.prod()"
     if e.combine == "sum" or e.function is None:
         return "products.sum()"
     return "products.max()" if e.function.name == "max" else OF_SUM[e.function.name].format("products.sum()")

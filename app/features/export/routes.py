@@ -23,9 +23,9 @@ from app.features.lessons.table import LESSONS
 from app.parts.base import Here
 from app.parts.show import part_html, settings_of
 from app.parts.table import PARTS
-from app.request.query import Held, PageState
+from app.request.query import PageState
 from app.request.state import State, absolute
-from app.services import Services
+from app.services import Services, ServicesDep
 from model import Explanation, Run
 from model.address.parser import parse
 from model.errors import AddressError, ReaderError
@@ -50,24 +50,26 @@ class NotReady(ReaderError):
 
 
 @router.api_route("/why.html", methods=["GET", "HEAD"])
-async def why(request: Request, state: PageState, held: Held, depth: Depth = 1, links: Links = True) -> Response:
+async def why(
+    request: Request, state: PageState, services: ServicesDep, depth: Depth = 1, links: Links = True
+) -> Response:
     """One explanation, with those of its inputs `depth` levels down."""
     origin = origin_of(request, links=links)
 
     def work(run: Run) -> Response:
         at = single(run, state.at)
-        file = file_of(held, run, replace(state, at=at), origin)
+        file = file_of(services, run, replace(state, at=at), origin)
         file.follow([file.explain(at, TERMS)], depth)
         root, *panels = file.panels()
         page = {"page_url": file.on_site(at), "page_name": at}
-        return html_file(held, "why", run, file, at, root=root, panels=panels, **page)
+        return html_file(services, "why", run, file, at, root=root, panels=panels, **page)
 
-    return await held.runs.use(state, work)
+    return await services.runs.use(state, work)
 
 
 @router.api_route("/lessons/{name}.html", methods=["GET", "HEAD"])
 async def lesson(
-    request: Request, name: str, state: PageState, held: Held, depth: Depth = 1, links: Links = True
+    request: Request, name: str, state: PageState, services: ServicesDep, depth: Depth = 1, links: Links = True
 ) -> Response:
     """A whole lesson with all its live parts."""
     found = next((one for one in LESSONS if one.name == name), None)
@@ -78,36 +80,36 @@ async def lesson(
     origin = origin_of(request, links=links)
 
     def work(run: Run) -> Response:
-        file = file_of(held, run, state, origin)
-        html = finished(lessons.written(held, found, run, state, everything=True)[0])
+        file = file_of(services, run, state, origin)
+        html = finished(lessons.written(services, found, run, state, everything=True)[0])
         file.follow([html], depth)
         page = {"page_url": origin.site + state.url(found.path), "page_name": found.title}
         return html_file(
-            held, "lesson", run, file, name, lesson=found, html=file.piece(html), panels=file.panels(), **page
+            services, "lesson", run, file, name, lesson=found, html=file.piece(html), panels=file.panels(), **page
         )
 
-    return await held.runs.use(state, work)
+    return await services.runs.use(state, work)
 
 
 @router.api_route("/notebook.ipynb", methods=["GET", "HEAD"])
-async def ipynb(request: Request, state: PageState, held: Held, links: Links = True) -> Response:
+async def ipynb(request: Request, state: PageState, services: ServicesDep, links: Links = True) -> Response:
     """A notebook that makes the number again in plain PyTorch."""
     origin = origin_of(request, links=links)
 
     def work(run: Run) -> Response:
         at = single(run, state.at)
-        url = file_of(held, run, state, origin).on_site(at) if origin.site else ""
+        url = file_of(services, run, state, origin).on_site(at) if origin.site else ""
         body = notebook(run, at, url=url, version=origin.version)
         return api.attachment(body, "application/x-ipynb+json", f"why_{at}", "ipynb")
 
-    return await held.runs.use(state, work)
+    return await services.runs.use(state, work)
 
 
 # -- data
 
 
 @router.api_route("/terms.{format}", methods=["GET", "HEAD"])
-async def terms(state: PageState, held: Held, format: Annotated[Format, Path()]) -> Response:
+async def terms(state: PageState, services: ServicesDep, format: Annotated[Format, Path()]) -> Response:
     """All terms of an explanation."""
 
     def work(run: Run) -> Response:
@@ -119,21 +121,21 @@ async def terms(state: PageState, held: Held, format: Annotated[Format, Path()])
         body = api.explanation_answer(e).model_dump_json()
         return api.attachment(body, "application/json", f"terms_of_{e.address}", "json")
 
-    return await held.runs.use(state, work)
+    return await services.runs.use(state, work)
 
 
 @router.api_route("/values.{format}", methods=["GET", "HEAD"])
-async def values(state: PageState, held: Held, format: Annotated[Format, Path()]) -> Response:
+async def values(state: PageState, services: ServicesDep, format: Annotated[Format, Path()]) -> Response:
     """The numbers at an address, which may name many."""
 
     def work(run: Run) -> Response:
         api.ready(run, state.at)
         if format == "json":
-            answer = api.values_json(held, run, state.at)
+            answer = api.values_json(services, run, state.at)
             return api.attachment(bytes(answer.body), "application/json", str(parse(state.at)), "json")
-        return (api.values_csv if format == "csv" else api.values_npy)(held, run, state.at)
+        return (api.values_csv if format == "csv" else api.values_npy)(services, run, state.at)
 
-    return await held.runs.use(state, work)
+    return await services.runs.use(state, work)
 
 
 # -- a live part: after all others, since its name stands where theirs do
@@ -141,7 +143,7 @@ async def values(state: PageState, held: Held, format: Annotated[Format, Path()]
 
 @router.api_route("/{name}.html", methods=["GET", "HEAD"])
 async def part(
-    request: Request, name: str, state: PageState, held: Held, depth: Depth = 1, links: Links = True
+    request: Request, name: str, state: PageState, services: ServicesDep, depth: Depth = 1, links: Links = True
 ) -> Response:
     """One live part of a lesson in the state that its settings say."""
     found = PARTS.get(name)
@@ -154,13 +156,13 @@ async def part(
     origin = origin_of(request, links=links)
 
     def work(run: Run) -> Response:
-        file = file_of(held, run, state, origin)
-        html = finished(part_html(held, found, run, state, settings))
+        file = file_of(services, run, state, origin)
+        html = finished(part_html(services, found, run, state, settings))
         file.follow([html], depth)
         page = {"page_url": origin.site + Here(found, state, settings).url(), "page_name": found.title}
         shown = [(key.replace("_", " "), value) for key, value in settings.query(**settings.model_dump())]
         return html_file(
-            held,
+            services,
             "part",
             run,
             file,
@@ -172,7 +174,7 @@ async def part(
             **page,
         )
 
-    return await held.runs.use(state, work)
+    return await services.runs.use(state, work)
 
 
 # -- what they share
@@ -207,18 +209,21 @@ def is_own_machine(host: str) -> bool:
         return host == "localhost" or host.endswith(".localhost")
 
 
-def file_of(held: Services, run: Run, state: State, origin: Origin) -> File:
-    context = {"run": run, "model": run.model, "models": held.models}
+def file_of(services: Services, run: Run, state: State, origin: Origin) -> File:
+    context = {"run": run, "model": run.model, "models": services.models}
     return File(
-        run, state, origin, lambda view, here: held.templates.render("why/_why.html", why=view, state=here, **context)
+        run,
+        state,
+        origin,
+        lambda view, here: services.templates.render("why/_why.html", why=view, state=here, **context),
     )
 
 
-def html_file(held: Services, kind: str, run: Run, file: File, name: str, **context: Any) -> Response:
+def html_file(services: Services, kind: str, run: Run, file: File, name: str, **context: Any) -> Response:
     """The file, to be kept. Where a browser shows it at once, the policy that it holds is in force as well."""
     css = export.style()
     policy = export.policy(css)
-    html = held.templates.render(
+    html = services.templates.render(
         f"export/{kind}.html",
         run=run,
         model=run.model,

@@ -21,9 +21,8 @@ from app.request.generation import (
     whole,
     written,
 )
-from app.request.query import Held
 from app.request.state import Cells
-from app.services import Services
+from app.services import Services, ServicesDep
 from app.stores.generations import MOST_TOKENS, Generation
 from app.stores.runs import Busy
 from model.errors import ReaderError
@@ -37,34 +36,34 @@ LONG_HERE = 160  # characters of the link to a run, from which on numbers are bu
 
 
 @router.api_route("/generate", methods=["GET", "HEAD"])
-async def generate(request: Request, held: Held) -> Response:
+async def generate(request: Request, services: ServicesDep) -> Response:
     """The page, or the fragment that HTMX asks for."""
     query = request.query_params
     is_htmx = "HX-Request" in request.headers and "HX-History-Restore-Request" not in request.headers
     part = request.headers.get("HX-Target", "") if is_htmx else ""
-    seconds = held.settings.generate_seconds
+    seconds = services.settings.generate_seconds
     headers: dict[str, str] = {}
     try:
-        ask, have = asked(held.models, query, query.getlist("pick")), whole(query, "have", 0)
-        generation = await held.generations.advance(
-            ask.key(held.models), ask.n, min(seconds, FRAGMENT_SECONDS) if part else seconds
+        ask, have = asked(services.models, query, query.getlist("pick")), whole(query, "have", 0)
+        generation = await services.generations.advance(
+            ask.key(services.models), ask.n, min(seconds, FRAGMENT_SECONDS) if part else seconds
         )
         if part == GROWING and generation.complete(ask.n):
             part = FRAGMENT
             headers = {"HX-Retarget": f"#{FRAGMENT}", "HX-Reswap": "outerHTML"}
         elif part == FRAGMENT:
             headers = {"HX-Push-Url": ask.url()}
-        html = await held.runs.in_thread(lambda: render(held, generation, ask, part, have))
+        html = await services.runs.in_thread(lambda: render(services, generation, ask, part, have))
     except (ReaderError, Busy) as error:
         fault = errors.fault_of(error)
         headers = {"Retry-After": "5"} if fault.status == 503 else {}
         if is_htmx:
             return errors.answer(request, fault, headers)
-        return HTMLResponse(refused(held, fault, query), fault.status, HEADERS | headers)
+        return HTMLResponse(refused(services, fault, query), fault.status, HEADERS | headers)
     return HTMLResponse(html, headers=HEADERS | headers)
 
 
-def render(held: Services, generation: Generation, ask: Ask, part: str, have: int) -> str:
+def render(services: Services, generation: Generation, ask: Ask, part: str, have: int) -> str:
     """HTML of the page, of the fragment, or of what was made since the page had `have` tokens."""
     made = generation.made[: ask.n]
     step = looked_at(ask, len(made))
@@ -82,9 +81,9 @@ def render(held: Services, generation: Generation, ask: Ask, part: str, have: in
         "cache": cache_view(model, [each.step for each in made], cells),
     }
     if part == GROWING:
-        return held.templates.render("generate/_growing.html", have=have, growing=True, **context)
+        return services.templates.render("generate/_growing.html", have=have, growing=True, **context)
     context |= {
-        "models": held.models,
+        "models": services.models,
         "fields": fields(ask),
         "fault": None,
         "most": MOST_TOKENS,
@@ -94,7 +93,9 @@ def render(held: Services, generation: Generation, ask: Ask, part: str, have: in
         "explored": state,
         "fragment": part == FRAGMENT,
     }
-    return held.templates.render("generate/_generation.html" if part == FRAGMENT else "generate/page.html", **context)
+    return services.templates.render(
+        "generate/_generation.html" if part == FRAGMENT else "generate/page.html", **context
+    )
 
 
 def looked_at(ask: Ask, n: int) -> int:
@@ -111,17 +112,17 @@ def fields(ask: Ask) -> dict[str, str]:
     return {"text": ask.state.text} | {name: written(getattr(ask, name)) for name in names}
 
 
-def refused(held: Services, fault: errors.Fault, query: QueryParams) -> str:
+def refused(services: Services, fault: errors.Fault, query: QueryParams) -> str:
     """The page with what is wrong, and the form as the reader filled it in."""
-    state = errors.kept_state(held, query)
+    state = errors.kept_state(services, query)
     plain = fields(Ask(state))
-    given = {"text": query.get("text", opening(held.models.entry(state.model))).replace("\r\n", "\n")}
+    given = {"text": query.get("text", opening(services.models.entry(state.model))).replace("\r\n", "\n")}
     given |= {name: query.get(name) or plain[name] for name in plain if name != "text"}
-    return held.templates.render(
+    return services.templates.render(
         "generate/page.html",
         ask=Ask(state, compare=query.get("compare", "1") != "0"),
         state=state,
-        models=held.models,
+        models=services.models,
         fields=given,
         fault=fault,
         most=MOST_TOKENS,

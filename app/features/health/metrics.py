@@ -15,23 +15,23 @@ from starlette.responses import Response
 
 from app.server.admin import FORWARDED, has_token
 from app.services import Services
-from app.settings import Settings
+from app.settings import AppSettings
 
 UNCOUNTED = ["/healthz", "/readyz", "/metrics"]
 
 
-def add_metrics(app: FastAPI, held: Services) -> None:
+def add_metrics(app: FastAPI, services: Services) -> None:
     """Count requests and add the route, as EVERYNUMBER_METRICS says. Each app has figures of its own."""
-    if held.settings.metrics == "off":
+    if services.settings.metrics == "off":
         return
     registry = CollectorRegistry()
-    registry.register(Held(held))
+    registry.register(StoreGauges(services))
     for collector in (ProcessCollector, PlatformCollector, GCCollector):
         collector(registry=registry)
     Instrumentator(excluded_handlers=UNCOUNTED, registry=registry).instrument(app)
 
     async def metrics(request: Request) -> Response:
-        if not may_read(request, held.settings):
+        if not may_read(request, services.settings):
             raise HTTPException(404)
         return Response(
             generate_latest(registry), media_type=CONTENT_TYPE_LATEST, headers={"Cache-Control": "no-store"}
@@ -40,7 +40,7 @@ def add_metrics(app: FastAPI, held: Services) -> None:
     app.add_api_route("/metrics", metrics, methods=["GET"], include_in_schema=False)
 
 
-def may_read(request: Request, settings: Settings) -> bool:
+def may_read(request: Request, settings: AppSettings) -> bool:
     """`on`: anyone. `local`: who asks directly from a private network, or has the token (`Authorization: Bearer …`)."""
     if settings.metrics == "on" or has_token(
         settings, request.headers.get("authorization", "").removeprefix("Bearer ")
@@ -54,19 +54,19 @@ def may_read(request: Request, settings: Settings) -> bool:
         return False
 
 
-class Held(Collector):
+class StoreGauges(Collector):
     """What the app holds at the moment it is asked."""
 
-    def __init__(self, held: Services) -> None:
-        self.held = held
+    def __init__(self, services: Services) -> None:
+        self.services = services
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        runs, jobs, models = self.held.runs, self.held.jobs, self.held.models
+        runs, jobs, models = self.services.runs, self.services.jobs, self.services.models
         for name, meaning, value in (
             ("runs_kept", "Runs in memory.", len(runs)),
             ("runs_bytes", "Bytes of the runs in memory.", runs.nbytes),
             ("runs_waiting", "Runs being computed or waiting for it.", runs.n_waiting),
-            ("generations_kept", "Texts being made that are in memory.", len(self.held.generations)),
+            ("generations_kept", "Texts being made that are in memory.", len(self.services.generations)),
             ("jobs_waiting", "Jobs that wait.", jobs.n_waiting),
             ("jobs_running", "Jobs that run.", jobs.n_unfinished - jobs.n_waiting),
             ("jobs_bytes", "Bytes of the results of jobs.", jobs.nbytes),

@@ -5,8 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 from starlette.responses import PlainTextResponse, Response
 
-from app.request.query import Held
-from app.services import Services
+from app.services import Services, ServicesDep
 
 router = APIRouter(include_in_schema=False)
 
@@ -20,21 +19,21 @@ async def alive() -> Response:
 
 
 @router.api_route("/readyz", methods=["GET", "HEAD"])
-async def ready(held: Held) -> Response:
+async def ready(services: ServicesDep) -> Response:
     """200 where a reader would be served at once; 503 and why not otherwise."""
-    reasons = missing(held)
+    reasons = missing(services)
     if not reasons:
         return PlainTextResponse("ready\n", headers=NO_STORE)
     return PlainTextResponse("".join(f"{reason}\n" for reason in reasons), 503, NO_STORE | {"Retry-After": "5"})
 
 
-def missing(held: Services) -> list[str]:
+def missing(services: Services) -> list[str]:
     """What stands in the way of serving a reader."""
     reasons = []
-    if not held.models.is_loaded(held.models.default):
+    if not services.models.is_loaded(services.models.default):
         reasons.append("the default model is not loaded")
-    if held.runs.n_waiting >= held.settings.run_queue:
+    if services.runs.n_waiting >= services.settings.run_queue:
         reasons.append("the queue of runs is full")
-    if held.jobs.n_waiting >= held.settings.job_queue:
+    if services.jobs.n_waiting >= services.settings.job_queue:
         reasons.append("the queue of jobs is full")
     return reasons

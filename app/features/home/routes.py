@@ -9,9 +9,8 @@ from starlette.responses import HTMLResponse, Response
 
 from app.panels.sentence import sentence_view
 from app.panels.shared import of_home
-from app.request.query import Held
 from app.request.state import DEFAULT_TEXT, State, absolute
-from app.services import Services
+from app.services import Services, ServicesDep
 from model import Run
 
 router = APIRouter(include_in_schema=False)
@@ -36,26 +35,26 @@ EXAMPLES = (
 
 
 @router.api_route("/", methods=["GET", "HEAD"])
-async def home(request: Request, held: Held) -> Response:
+async def home(request: Request, services: ServicesDep) -> Response:
     """The page, with the example sentence's real numbers."""
-    state = State(text=held.models.entry("").text)
-    html = await held.runs.use(state, lambda run: render(held, run, state, absolute(request, "")))
+    state = State(text=services.models.entry("").text)
+    html = await services.runs.use(state, lambda run: render(services, run, state, absolute(request, "")))
     return HTMLResponse(html, headers={"Cache-Control": "no-cache"})
 
 
-def render(held: Services, run: Run, state: State, origin: str) -> str:
-    entry = held.models.entry("")
+def render(services: Services, run: Run, state: State, origin: str) -> str:
+    entry = services.models.entry("")
     here = State(text=entry.text, at=f"probs[{run.n_pos - 1},{run.target}]")
     examples = [(example, State(text=example.text).url()) for example in EXAMPLES if not entry.is_closed]
-    return held.templates.render(
+    return services.templates.render(
         "home/page.html",
         state=state,
-        models=held.models,
+        models=services.models,
         model=run.model,
         run=run,
         sentence=sentence_view(run, here),
         examples=examples,
-        toy_url=State(model="toy", text=held.models.entry("toy").text).url(),
+        toy_url=State(model="toy", text=services.models.entry("toy").text).url(),
         target_field="",
         wrong="",
         shared=of_home(run, state),

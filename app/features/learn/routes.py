@@ -16,10 +16,10 @@ from app.panels.sentence import sentence_view, writable
 from app.panels.slopes import slopes_view
 from app.render.cost import in_words
 from app.render.tokens import token_html
-from app.request.query import Held, PageState
+from app.request.query import PageState
 from app.request.state import State
 from app.server.size import is_large
-from app.services import Services
+from app.services import Services, ServicesDep
 from app.stores.jobs import Job
 from app.stores.learned import work
 from model import Run
@@ -34,38 +34,38 @@ Go = Annotated[bool | None, Query()]
 
 
 @router.api_route("/learn", methods=["GET", "HEAD"])
-async def learn(request: Request, asked: PageState, held: Held, go: Go = None) -> Response:
+async def learn(request: Request, asked: PageState, services: ServicesDep, go: Go = None) -> Response:
     """The page; for HTMX its results alone. `go` starts the work on a large model, go=0 starts none."""
     state = asked.change()
     is_part = request.headers.get("HX-Target") == "results" and "HX-History-Restore-Request" not in request.headers
-    job = begun(held, state, go, may_start=request.method == "GET")
+    job = begun(services, state, go, may_start=request.method == "GET")
     if job:
-        await held.jobs.wait(job, POLLED if is_part else PATIENCE)
+        await services.jobs.wait(job, POLLED if is_part else PATIENCE)
         job = replace(job)  # as it is now, though it goes on
     is_done = job is not None and job.result is not None
     used = state if is_done else state.learn(eta=None, optimizer="sgd", steps=state.steps)  # measures no rate
-    html = await held.runs.use(used, lambda run: render(held, run, asked, job, is_part, go))
+    html = await services.runs.use(used, lambda run: render(services, run, asked, job, is_part, go))
     return HTMLResponse(html, headers=HEADERS)
 
 
 @router.post("/learn/cancel")
-async def cancel(asked: PageState, held: Held) -> Response:
+async def cancel(asked: PageState, services: ServicesDep) -> Response:
     """Call the work off, and back to the page, which then starts none."""
     state = asked.change()
-    held.jobs.cancel(held.jobs.id(state))
+    services.jobs.cancel(services.jobs.id(state))
     return RedirectResponse(state.url("/learn") + "&go=0", 303)
 
 
-def begun(held: Services, state: State, go: bool | None, *, may_start: bool) -> Job | None:
+def begun(services: Services, state: State, go: bool | None, *, may_start: bool) -> Job | None:
     """The job of this page: started where it costs little or the reader has asked for it."""
-    is_small = not is_large(held.models.entry(state.model).n_parameters)
+    is_small = not is_large(services.models.entry(state.model).n_parameters)
     wanted = is_small if go is None else go
     if wanted and may_start:
-        return held.jobs.start(state)
-    return held.jobs.find(held.jobs.id(state))
+        return services.jobs.start(state)
+    return services.jobs.find(services.jobs.id(state))
 
 
-def render(held: Services, run: Run, asked: State, job: Job | None, is_part: bool, go: bool | None) -> str:
+def render(services: Services, run: Run, asked: State, job: Job | None, is_part: bool, go: bool | None) -> str:
     """HTML of the page or of its results. With a result, `run` learns in the way that the state says."""
     state = asked.change()
     if job and job.error:
@@ -73,7 +73,7 @@ def render(held: Services, run: Run, asked: State, job: Job | None, is_part: boo
     if isinstance(run, LongRun):
         raise run.too_long_to_learn()
     chosen(run, state.at)  # an address that names nothing is told before any work
-    context = {"state": state, "run": run, "model": run.model, "models": held.models, "job": job, "go": go}
+    context = {"state": state, "run": run, "model": run.model, "models": services.models, "job": job, "go": go}
     context["poll"] = state.url("/learn") + ("&go=1" if go else "")
     if job and job.result:
         context |= {
@@ -82,10 +82,10 @@ def render(held: Services, run: Run, asked: State, job: Job | None, is_part: boo
             "slopes": slopes_view(run, state),
         }
     else:
-        context |= {"learnt": None, "cost": cost(run, state), "n_ahead": held.jobs.ahead_of(job) if job else 0}
+        context |= {"learnt": None, "cost": cost(run, state), "n_ahead": services.jobs.ahead_of(job) if job else 0}
     if is_part:
-        return held.templates.render("learn/_results.html", **context)
-    return held.templates.render(
+        return services.templates.render("learn/_results.html", **context)
+    return services.templates.render(
         "learn/page.html",
         **context,
         dropped=asked.changes,

@@ -19,9 +19,9 @@ from app.panels.why.view import why_view
 from app.parts.base import Numbers, Scene
 from app.parts.show import Live
 from app.render.formulas import mathml, table
-from app.request.query import Held, PageState
+from app.request.query import PageState
 from app.request.state import State, absolute
-from app.services import Services
+from app.services import Services, ServicesDep
 from model import Run
 
 router = APIRouter(include_in_schema=False)
@@ -30,14 +30,14 @@ WORDS_A_MINUTE = 200
 
 
 @router.api_route("/lessons", methods=["GET", "HEAD"])
-async def contents(request: Request, held: Held) -> Response:
+async def contents(request: Request, services: ServicesDep) -> Response:
     """All lessons with their sections."""
-    html = held.templates.render("lessons/contents.html", lessons=LESSONS, state=State(), models=held.models)
+    html = services.templates.render("lessons/contents.html", lessons=LESSONS, state=State(), models=services.models)
     return HTMLResponse(html, headers=HEADERS)
 
 
 @router.api_route("/lessons/{name}", methods=["GET", "HEAD"])
-async def lesson(request: Request, name: str, state: PageState, held: Held, all: bool = False) -> Response:
+async def lesson(request: Request, name: str, state: PageState, services: ServicesDep, all: bool = False) -> Response:
     """One lesson. `all` puts every live part into the page at once, as paper needs it."""
     found = next((one for one in LESSONS if one.name == name), None)
     if found is None:
@@ -45,23 +45,25 @@ async def lesson(request: Request, name: str, state: PageState, held: Held, all:
     plain = State(state.model, state.text, state.target, state.bos, at=state.at, order=state.order, offset=state.offset)
     state = found.aimed(plain, asked=bool({"target", "text"} & set(request.query_params)))
     origin = absolute(request, "")
-    html = await held.runs.use(state, lambda run: render(held, found, run, state, everything=all, origin=origin))
+    html = await services.runs.use(
+        state, lambda run: render(services, found, run, state, everything=all, origin=origin)
+    )
     return HTMLResponse(html, headers=HEADERS)
 
 
 def written(
-    held: Services, lesson: Lesson, run: Run, state: State, *, everything: bool = False
+    services: Services, lesson: Lesson, run: Run, state: State, *, everything: bool = False
 ) -> tuple[Markup, dict[str, Any]]:
     """The lesson's sections, and the names that its templates see."""
     plain = replace(state.select(""), order="size")
-    scene = Scene(held, run, plain, Numbers(run, plain))
+    scene = Scene(services, run, plain, Numbers(run, plain))
     names = {
         "lesson": lesson,
         "lessons": {one.name: one for one in LESSONS},
         "state": state,
         "run": run,
         "model": run.model,
-        "models": held.models,
+        "models": services.models,
         "scene": scene,
         "num": scene.num,
         "live": Live(scene, everything=everything),
@@ -71,16 +73,16 @@ def written(
         "glossary": lesson.glossary(scene),
         **lesson.extra(scene),
     }
-    return Markup(held.templates.render("lessons/_sections.html", **names)), names
+    return Markup(services.templates.render("lessons/_sections.html", **names)), names
 
 
 def render(
-    held: Services, lesson: Lesson, run: Run, state: State, *, everything: bool = False, origin: str = ""
+    services: Services, lesson: Lesson, run: Run, state: State, *, everything: bool = False, origin: str = ""
 ) -> str:
     selected = state.select(checked(run, state.at)) if state.at else state
-    article, names = written(held, lesson, run, selected, everything=everything)
+    article, names = written(services, lesson, run, selected, everything=everything)
     around = LESSONS.index(lesson)
-    return held.templates.render(
+    return services.templates.render(
         "lessons/base_lesson.html",
         **names,
         article=article,

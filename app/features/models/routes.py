@@ -9,10 +9,9 @@ from fastapi import APIRouter, Depends, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from app.features.models.view import card, cards
-from app.request.query import Held
 from app.request.state import State, rooted
 from app.server.admin import is_local, may_fetch
-from app.services import Services
+from app.services import Services, ServicesDep
 from model.errors import UnknownModel
 from model.weights import hub
 
@@ -30,73 +29,73 @@ Token = Annotated[str, Depends(sent_token)]
 
 
 @router.api_route("/models", methods=["GET", "HEAD"])
-async def models(request: Request, held: Held) -> Response:
+async def models(request: Request, services: ServicesDep) -> Response:
     """The page."""
-    return HTMLResponse(page(request, held), headers=HEADERS)
+    return HTMLResponse(page(request, services), headers=HEADERS)
 
 
 @router.api_route("/models/{name}", methods=["GET", "HEAD"])
-async def model(name: str, request: Request, held: Held) -> Response:
+async def model(name: str, request: Request, services: ServicesDep) -> Response:
     """One model's card, for HTMX, which takes its progress out of it, and all of it once that is over."""
-    found = card(held.models, name)
+    found = card(services.models, name)
     if found is None:
         raise UnknownModel(f"There is no model “{name[:80]}” here.")
     if "HX-Request" not in request.headers or "HX-History-Restore-Request" in request.headers:
         return RedirectResponse(f"{rooted('/models')}#model-{found.name}", 303)
-    html = held.templates.render("models/_model.html", card=found, **rights(request, held))
+    html = services.templates.render("models/_model.html", card=found, **rights(request, services))
     whole = {} if found.where == "coming" else {"HX-Retarget": f"#model-{name}", "HX-Reselect": f"#model-{name}"}
     return HTMLResponse(html, headers=HEADERS | whole)
 
 
 @router.get("/models/{name}/loading")
-async def loading(name: str, held: Held) -> Response:
+async def loading(name: str, services: ServicesDep) -> Response:
     """How far a model's loading is; where it is over, HTMX is told to ask for its page again."""
-    found = held.models.loading(name)
+    found = services.models.loading(name)
     if found is None:
         return Response(headers=HEADERS | {"HX-Refresh": "true"})
-    return HTMLResponse(held.templates.render("loading/_loading.html", loading=found), headers=HEADERS)
+    return HTMLResponse(services.templates.render("loading/_loading.html", loading=found), headers=HEADERS)
 
 
 @router.post("/models/{name}/get")
-async def get(name: str, request: Request, held: Held, token: Token) -> Response:
+async def get(name: str, request: Request, services: ServicesDep, token: Token) -> Response:
     """Begin to fetch a published model, or go on with it; then back to its card."""
     one = next((one for one in hub.PUBLISHED if one.name == name), None)
     if one is None:
         raise UnknownModel(f"There is no published model “{name[:80]}”.")
-    if not may_fetch(request, held.settings, token):
-        return HTMLResponse(page(request, held, refused=name, had_token=bool(token)), 403, headers=HEADERS)
-    if name not in held.models:
-        held.models.downloads.start(one)
+    if not may_fetch(request, services.settings, token):
+        return HTMLResponse(page(request, services, refused=name, had_token=bool(token)), 403, headers=HEADERS)
+    if name not in services.models:
+        services.models.downloads.start(one)
     return RedirectResponse(rooted("/models"), 303)
 
 
 @router.post("/models/{name}/stop")
-async def stop(name: str, request: Request, held: Held, token: Token) -> Response:
+async def stop(name: str, request: Request, services: ServicesDep, token: Token) -> Response:
     """Call a download off; what has come is kept."""
-    if not may_fetch(request, held.settings, token):
-        return HTMLResponse(page(request, held, refused=name, had_token=bool(token)), 403, headers=HEADERS)
-    held.models.downloads.cancel(name)
+    if not may_fetch(request, services.settings, token):
+        return HTMLResponse(page(request, services, refused=name, had_token=bool(token)), 403, headers=HEADERS)
+    services.models.downloads.cancel(name)
     return RedirectResponse(rooted("/models"), 303)
 
 
-def page(request: Request, held: Services, refused: str = "", had_token: bool = False) -> str:
+def page(request: Request, services: Services, refused: str = "", had_token: bool = False) -> str:
     """HTML of the page. `refused` is the model whose download this request may not touch."""
-    return held.templates.render(
+    return services.templates.render(
         "models/page.html",
-        state=State(text=held.models.entry("").text),
-        models=held.models,
-        cards=cards(held.models),
-        used=hub.megabytes(held.models.nbytes),
-        budget=hub.megabytes(held.models.budget),
-        coming=bool(held.models.downloads.current),
+        state=State(text=services.models.entry("").text),
+        models=services.models,
+        cards=cards(services.models),
+        used=hub.megabytes(services.models.nbytes),
+        budget=hub.megabytes(services.models.budget),
+        coming=bool(services.models.downloads.current),
         refused=refused,
         had_token=had_token,
-        **rights(request, held),
+        **rights(request, services),
     )
 
 
-def rights(request: Request, held: Services) -> dict[str, bool]:
+def rights(request: Request, services: Services) -> dict[str, bool]:
     """What a card shows: a button, a button with a field for the host's token, or who may."""
-    settings = held.settings
+    settings = services.settings
     free = settings.downloads == "local" and is_local(request, settings)
     return {"free": free, "by_token": bool(settings.admin_token.get_secret_value())}

@@ -14,8 +14,9 @@ from app.features.share.card import Card, explanation_card, guesses_card
 from app.features.share.card_picture import png
 from app.panels.shared import CARD
 from app.parts.table import PARTS
-from app.request.query import Held, PageState
+from app.request.query import PageState
 from app.request.state import State
+from app.services import ServicesDep
 from model import Run
 from model.errors import ReaderError
 
@@ -33,7 +34,7 @@ class UnknownCard(ReaderError):
 
 @router.api_route(CARD, methods=["GET", "HEAD"])
 async def card(
-    request: Request, state: PageState, held: Held, of: Annotated[str, Query(max_length=80)] = "",
+    request: Request, state: PageState, services: ServicesDep, of: Annotated[str, Query(max_length=80)] = "",
     width: Literal["1200", "600", "300"] = "1200",
 ) -> Response:  # fmt: skip
     """A number's picture; with `of` (lesson/NAME, embed/NAME) that of a lesson or a live part."""
@@ -45,10 +46,10 @@ async def card(
     asked = state if not of else state.select("")
 
     def drawn(run: Run) -> bytes:
-        key = (held.runs.key(asked), asked.eta, asked.optimizer, asked.at, of, width)
-        return held.cards.get(key, lambda: png(_card(run, asked, title, about), int(width)))
+        key = (services.runs.key(asked), asked.eta, asked.optimizer, asked.at, of, width)
+        return services.cards.get(key, lambda: png(_card(run, asked, title, about), int(width)))
 
-    file = await held.runs.use(asked, drawn)
+    file = await services.runs.use(asked, drawn)
     headers = HEADERS | {"ETag": f'"{hashlib.sha256(file).hexdigest()[:32]}"'}
     if headers["ETag"] in request.headers.get("If-None-Match", ""):
         return Response(status_code=304, headers=headers)

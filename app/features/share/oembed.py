@@ -22,8 +22,8 @@ from app.panels.shared import (
     picture_height,
 )
 from app.request.look import Look
-from app.request.query import Held
 from app.request.state import absolute, rooted
+from app.services import ServicesDep
 from model.errors import ReaderError
 
 router = APIRouter(include_in_schema=False)
@@ -35,7 +35,7 @@ AGE = 86400  # seconds that an answer may be kept
 
 @router.api_route(OEMBED, methods=["GET", "HEAD"])
 async def oembed(
-    request: Request, held: Held, url: Annotated[str, Query(min_length=1, max_length=LONGEST)],
+    request: Request, services: ServicesDep, url: Annotated[str, Query(min_length=1, max_length=LONGEST)],
     maxwidth: Annotated[int | None, Query(ge=1, le=LARGEST)] = None,
     maxheight: Annotated[int | None, Query(ge=1, le=LARGEST)] = None, format: str = "json",
 ) -> Response:  # fmt: skip
@@ -44,8 +44,8 @@ async def oembed(
         raise HTTPException(501, "oEmbed is answered as json or xml.")
     origin = absolute(request, "")
     try:
-        asked = asked_for(held, url, origin)
-        shared = await held.runs.use(asked.state, asked.make)
+        asked = asked_for(services, url, origin)
+        shared = await services.runs.use(asked.state, asked.make)
     except (NotShared, ReaderError):
         raise HTTPException(404) from None
     found = answer(shared, origin, maxwidth or LARGEST, maxheight or LARGEST)

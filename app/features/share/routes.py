@@ -23,9 +23,8 @@ from app.request.look import (
     Look,
     look_of,
 )
-from app.request.query import Held
 from app.request.state import SHARE, absolute
-from app.services import Services
+from app.services import Services, ServicesDep
 from model import Run
 from model.errors import ReaderError, SettingError
 
@@ -62,25 +61,25 @@ class Size:
 
 @router.api_route(SHARE, methods=["GET", "HEAD"])
 async def share(
-    request: Request, held: Held, url: Annotated[str, Query(min_length=1, max_length=LONGEST)],
+    request: Request, services: ServicesDep, url: Annotated[str, Query(min_length=1, max_length=LONGEST)],
     what: Annotated[Literal["why", "values"], Query(alias="as")] = "why",
 ) -> Response:  # fmt: skip
     """Everything about sharing the page at `url`, an address of this site."""
     origin = absolute(request, "")
     try:
-        asked = asked_for(held, url, origin, what)
+        asked = asked_for(services, url, origin, what)
     except NotShared:
         raise UnknownPage("Only pages of this site can be shared.", "Give the address of one of them.") from None
     query = request.query_params
     in_dialog = "HX-Request" in request.headers
-    html = await held.runs.use(
-        asked.state, lambda run: render(held, asked.make(run), run, query, what, origin, in_dialog)
+    html = await services.runs.use(
+        asked.state, lambda run: render(services, asked.make(run), run, query, what, origin, in_dialog)
     )
     return HTMLResponse(html, headers=HEADERS)
 
 
 def render(
-    held: Services, shared: Shared, run: Run, query: QueryParams, what: What, origin: str, in_dialog: bool
+    services: Services, shared: Shared, run: Run, query: QueryParams, what: What, origin: str, in_dialog: bool
 ) -> str:  # fmt: skip
     """A look or a size that cannot be used is said beside its field; the rest stands."""
     wrong: dict[str, str] = {}
@@ -92,11 +91,11 @@ def render(
         "link": origin + shared.path, "frame": shared.framed(look),
         "snippet": shared.snippet(origin, look, size.width, size.height),
         "script": _script(origin), "themes": THEMES, "accents": list(ACCENTS), "names": NAMES,
-        "can_frame": held.settings.frame_ancestors != "'none'", "shows_numbers": shared.part is None,
+        "can_frame": services.settings.frame_ancestors != "'none'", "shows_numbers": shared.part is None,
         "in_dialog": in_dialog,
-        "state": shared.state, "run": run, "model": run.model, "models": held.models,
+        "state": shared.state, "run": run, "model": run.model, "models": services.models,
     }  # fmt: skip
-    return held.templates.render("share/_share.html" if in_dialog else "share/page.html", **context)
+    return services.templates.render("share/_share.html" if in_dialog else "share/page.html", **context)
 
 
 def _look(query: QueryParams, shared: Shared, wrong: dict[str, str]) -> Look:

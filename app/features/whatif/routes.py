@@ -15,9 +15,9 @@ from app.features.whatif.view import (
     whatif_view,
 )
 from app.panels.sentence import sentence_view
-from app.request.query import LARGEST, Held, PageState
+from app.request.query import LARGEST, PageState
 from app.request.state import State
-from app.services import Services
+from app.services import Services, ServicesDep
 from model import Run
 
 router = APIRouter(include_in_schema=False)
@@ -28,28 +28,28 @@ Draft = Annotated[str, Query(max_length=200)]
 
 @router.api_route("/whatif", methods=["GET", "HEAD"])
 async def whatif(
-    state: PageState, held: Held, block: Whole = None, number: Whole = None, draft: Draft = ""
+    state: PageState, services: ServicesDep, block: Whole = None, number: Whole = None, draft: Draft = ""
 ) -> Response:
     """The page. `block` and `number` name a neuron to switch off, which then becomes part of the address.
 
     `draft` is a change that stands in the field to be edited; nothing is set before it is sent.
     """
-    base = await held.runs.use(state.change(), lambda run: run)
+    base = await services.runs.use(state.change(), lambda run: run)
     if number is not None:
         change = neuron(base, block or 0, number)
         return RedirectResponse(state.change(*state.changes, change).url("/whatif"), 303)
-    html = await held.runs.use(state, lambda run: render(held, base, run, state, draft))
+    html = await services.runs.use(state, lambda run: render(services, base, run, state, draft))
     return HTMLResponse(html, headers=HEADERS)
 
 
-def render(held: Services, base: Run, changed: Run, state: State, draft: str) -> str:
+def render(services: Services, base: Run, changed: Run, state: State, draft: str) -> str:
     plain = state.change()
-    return held.templates.render(
+    return services.templates.render(
         "whatif/page.html",
         state=state,
         run=base,
         model=base.model,
-        models=held.models,
+        models=services.models,
         sentence=sentence_view(base, plain.select("loss")),
         target_field=target_field(base, state),
         wrong="",

@@ -40,7 +40,7 @@ class Reader:
 def readers(run: Run, e: Explanation, node: Node, at: Place) -> list[Reader]:
     """Everything that hands a slope back to the number, in the order of the terms."""
     found, start = [], 0
-    for passer in run.model.graph.passers(node.name) if node.name not in ("W_U", "loss") else ():
+    for passer in run.model.graph.gradient_consumers(node.name) if node.name not in ("W_U", "loss") else ():
         n = sum(group.n for group in passer.op.backward(run, node.name, at))
         words = TIED[passer.name] if node.name == "W_E" else READERS.get(passer.short, passer.short)
         value = float(e.products[start : start + n].sum())

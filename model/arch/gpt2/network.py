@@ -1,11 +1,11 @@
-"""GPT-2 in plain PyTorch, every intermediate passing through a named hook point; and the way back, by hand.
+"""GPT-2 in plain PyTorch, every intermediate passing through a named hook point; and its backward pass, by hand.
 
 The modules are named so that a hook point's path is its site name: `blocks.0.attn.q`, `ln_final.scale`, … A hook
 on such a point sees that site of a run, with a batch axis in front of the axes that `model.arch.graph` gives.
 
-Beside each `forward` stands its `back`: from ∂loss/∂output to ∂loss/∂input, keeping the slope of every hook point in
-between. It reads the values that a run captured, so it needs neither a tape nor a second forward pass, and it leaves
-the parameters' slopes alone: these follow from two sites each.
+Beside each `forward` stands its `backward`: from ∂loss/∂output to ∂loss/∂input, keeping the gradient of every hook
+point in between. It reads the values that a run captured, so it needs neither a tape nor a second forward pass, and it
+leaves the parameters' gradients alone: these follow from two sites each.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from model.arch.gpt2.config import Config
-from model.arch.hooks import HookPoint, Trail
+from model.arch.hooks import BackwardPass, HookPoint
 
 # GELU's 2u = TWICE·(x + CUBE·x³)
 TWICE = 2 * math.sqrt(2 / math.pi)
@@ -39,7 +39,7 @@ def gelu_gate(x: Tensor) -> Tensor:
     return torch.addcmul(x.new_tensor(TWICE), x, x, value=TWICE * CUBE).mul_(x).sigmoid_()
 
 
-def gelu_back(x: Tensor, post: Tensor, slope: Tensor) -> Tensor:
+def gelu_backward(x: Tensor, post: Tensor, slope: Tensor) -> Tensor:
     """slope · (gate + x·gate′) with x·gate′ = post·(1 − gate)·2u′ and post = x·gate."""
     gate = gelu_gate(x)
     turning = torch.addcmul(x.new_tensor(TWICE), x, x, value=3 * TWICE * CUBE)  # 2u′
@@ -47,15 +47,15 @@ def gelu_back(x: Tensor, post: Tensor, slope: Tensor) -> Tensor:
     return turning.add_(gate).mul_(slope)
 
 
-def relu_back(x: Tensor, post: Tensor, slope: Tensor) -> Tensor:
+def relu_backward(x: Tensor, post: Tensor, slope: Tensor) -> Tensor:
     """slope where x > 0, else 0."""
     return slope * (x > 0)
 
 
 # An activation's name in the config: the function, and (x, post, slope along post) to the slope along x.
 BENDS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor, Tensor, Tensor], Tensor]]] = {
-    "gelu_new": (gelu_tanh, gelu_back),
-    "relu": (F.relu, relu_back),
+    "gelu_new": (gelu_tanh, gelu_backward),
+    "relu": (F.relu, relu_backward),
 }
 
 
@@ -94,7 +94,7 @@ class LayerNorm(nn.Module):
         normalized = self.normalized(centred / scale[..., None])
         return self.out(torch.addcmul(self.b, normalized, self.w))
 
-    def back(self, x: Tensor, out: Tensor, at: Trail) -> Tensor:
+    def backward(self, x: Tensor, out: Tensor, at: BackwardPass) -> Tensor:
         """The slope along x, which reaches the loss through normalized, and through mean and var of its whole row."""
         d = x.shape[-1]
         over = 1 / at["scale"][:, None]
@@ -136,7 +136,7 @@ class Attention(nn.Module):
             return torch.add(ahead, qk, alpha=1 / math.sqrt(self.c.d_head))
         return (qk / math.sqrt(self.c.d_head)).masked_fill(ahead < 0, -math.inf)
 
-    def back(self, out: Tensor, at: Trail) -> Tensor:
+    def backward(self, out: Tensor, at: BackwardPass) -> Tensor:
         """The slope along what queries, keys and values are made from."""
         pos, d_model = out.shape
         q, k, v, z = (t.transpose(0, 1) for t in (at["q"], at["k"], at["v"], at["z"]))  # [head, pos, d_head]
@@ -146,7 +146,7 @@ class Attention(nn.Module):
         z = at.keep("z", (out @ self.W_O.T).view(pos, self.c.n_head, self.c.d_head)).transpose(0, 1)
         torch.bmm(pattern.transpose(1, 2), z, out=along_v)
         weights = at.keep("pattern", torch.bmm(z, v.transpose(1, 2)))
-        scores = at.keep("scores", softmax_back(pattern, weights))
+        scores = at.keep("scores", softmax_backward(pattern, weights))
         torch.bmm(scores, k * shrink, out=along_q)
         torch.bmm(scores.transpose(1, 2), q * shrink, out=along_k)
         for site, slope in zip("qkv", slopes.unbind(1), strict=True):
@@ -154,7 +154,7 @@ class Attention(nn.Module):
         return slopes.view(pos, 3 * d_model) @ self.W_QKV.T
 
 
-def softmax_back(weights: Tensor, slope: Tensor) -> Tensor:
+def softmax_backward(weights: Tensor, slope: Tensor) -> Tensor:
     """a_k(g_k − Σ_j a_j g_j): the slope along the scores from the slope g along the weights a."""
     return torch._softmax_backward_data(slope, weights, -1, slope.dtype)
 
@@ -168,17 +168,17 @@ class MLP(nn.Module):
         self.b_in = nn.Parameter(torch.zeros(c.d_mlp))
         self.W_out = nn.Parameter(torch.empty(c.d_mlp, c.d_model))
         self.b_out = nn.Parameter(torch.zeros(c.d_model))
-        self.bend, self.bend_back = BENDS[c.act]
+        self.bend, self.bend_backward = BENDS[c.act]
         self.pre, self.post = HookPoint(), HookPoint()
 
     def forward(self, x: Tensor) -> Tensor:
         pre = self.pre(linear(x, self.W_in, self.b_in))
         return linear(self.post(self.bend(pre)), self.W_out, self.b_out)
 
-    def back(self, out: Tensor, at: Trail) -> Tensor:
+    def backward(self, out: Tensor, at: BackwardPass) -> Tensor:
         """The slope along what the neurons read."""
         post = at.keep("post", out @ self.W_out.T)
-        return at.keep("pre", self.bend_back(at["pre"], at["post"], post)) @ self.W_in.T
+        return at.keep("pre", self.bend_backward(at["pre"], at["post"], post)) @ self.W_in.T
 
 
 class Block(nn.Module):
@@ -201,15 +201,15 @@ class Block(nn.Module):
         """The stream after an update."""
         return x + update if self.adds else update
 
-    def back(self, out: Tensor, at: Trail) -> Tensor:
+    def backward(self, out: Tensor, at: BackwardPass) -> Tensor:
         """The slope along the stream before: it comes straight on past both branches, if they add, and through each."""
         at.keep("resid_post", out)
-        read = self.mlp.back(at.keep("mlp_out", out), at.into("mlp"))
-        mid = at.keep("resid_mid", self.joined_back(self.ln2.back(at["resid_mid"], read, at.into("ln2")), out))
-        read = self.attn.back(at.keep("attn_out", mid), at.into("attn"))
-        return at.keep("resid_pre", self.joined_back(self.ln1.back(at["resid_pre"], read, at.into("ln1")), mid))
+        read = self.mlp.backward(at.keep("mlp_out", out), at.into("mlp"))
+        mid = at.keep("resid_mid", self.joined_backward(self.ln2.backward(at["resid_mid"], read, at.into("ln2")), out))
+        read = self.attn.backward(at.keep("attn_out", mid), at.into("attn"))
+        return at.keep("resid_pre", self.joined_backward(self.ln1.backward(at["resid_pre"], read, at.into("ln1")), mid))
 
-    def joined_back(self, through: Tensor, past: Tensor) -> Tensor:
+    def joined_backward(self, through: Tensor, past: Tensor) -> Tensor:
         """The slope along the stream: what came through a branch, and what came straight on past it."""
         return through.add_(past) if self.adds else through
 
@@ -237,23 +237,21 @@ class GPT2(nn.Module):
         """From the final norm's output to the logits."""
         return self.logits(by_rows_of(self.W_E, out))
 
-    def back(self, out: Tensor, at: Trail) -> Tensor:
+    def backward(self, out: Tensor, at: BackwardPass) -> Tensor:
         """From the slope along the final norm's output down to the embeddings, for one text's captured sites."""
         last = len(self.blocks) - 1
-        x = self.ln_final.back(at[f"blocks.{last}.resid_post"], out, at.into("ln_final"))
+        x = self.ln_final.backward(at[f"blocks.{last}.resid_post"], out, at.into("ln_final"))
         for n in range(last, -1, -1):
-            x = self.blocks[n].back(x, at.into(f"blocks.{n}"))  # type: ignore[operator]
+            x = self.blocks[n].backward(x, at.into(f"blocks.{n}"))  # type: ignore[operator]
         return at.keep("pos_embed", at.keep("embed", x))
 
-    def twin(self, weights: Mapping[str, Tensor] | None = None, config: Config | None = None) -> GPT2:
+    def with_weights(self, weights: Mapping[str, Tensor] | None = None) -> GPT2:
         """A second network on the same weights, not copied, but for those given under this network's names.
-
-        `config` may differ in what changes no weight's shape.
 
         Hooks on it meet no run that another thread is making, and other weights in it change no such run.
         """
         with torch.device("meta"):
-            other = GPT2(config or self.config)
+            other = GPT2(self.config)
         other.load_state_dict(self.state_dict() | dict(weights or {}), assign=True)
         return other.requires_grad_(False).eval()
 
@@ -261,7 +259,7 @@ class GPT2(nn.Module):
         """This network, or a copy of it on another device."""
         if device == self.W_E.device:
             return self
-        return self.twin({name: p.to(device) for name, p in self.named_parameters()})
+        return self.with_weights({name: p.to(device) for name, p in self.named_parameters()})
 
     def init_weights(self, generator: torch.Generator) -> None:
         """GPT-2's start: N(0, 0.02), and what writes into the residual stream scaled by 1/√(2·n_layer)."""
