@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from model.errors import ReaderError
 from tests.model.op_oracle import TINY, Case, address_of, case_of
 from tests.model.test_op_terms import places_of
 
@@ -143,7 +144,7 @@ def notes_of(case: Case, address: str) -> tuple[str, ...]:
 def test_notes_on_where_numbers_come_from() -> None:
     case = case_of("toy")
     shown = ["<|endoftext|>", "the", " cat", " sat", " on", " the", " mat", " dog"]
-    for row, text in enumerate(["⟨start⟩", *shown[1:]]):
+    for row, text in enumerate(["⟨start⟩", *(text.replace(" ", "␣") for text in shown[1:])]):
         assert notes_of(case, f"W_E[{row},0]") == (A_WEIGHT, f"Row {row} belongs to the token “{text}”.")
     for row in range(8):
         unused = (f"Row {row} is not used in this run: the text ends at position {case.n - 1}.",)
@@ -198,6 +199,6 @@ def test_notes_on_slopes_of_nothing(at: str, says: str | None) -> None:
 
 def test_a_token_has_no_slope_and_its_row_has() -> None:
     run = case_of("toy").run
-    with pytest.raises(Exception, match="an address in the vocabulary") as caught:
+    with pytest.raises(ReaderError, match="an address in the vocabulary") as caught:
         run.explain("tokens[3].grad")
-    assert caught.value.hint == "The row it picks has one: embed[3,0].grad."  # type: ignore[attr-defined]
+    assert caught.value.hint == "The row it picks has one: embed[3,0].grad."
