@@ -43,9 +43,9 @@ from app.render.templating import (
 )
 from app.request.long_text import in_full
 from app.request.query import texts_fit
-from app.request.state import ROOT
 from app.server import logs, proxy
 from app.server.limits import Limits, Rates
+from app.server.prefix import ROOT
 from app.server.process import tune
 from app.server.security import SecurityHeaders
 from app.server.transfer import Transfer

@@ -18,8 +18,9 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from app.request.generation import BOS
 from app.request.look import Look, look_of
 from app.request.query import RunQuery
-from app.request.state import State, path_of
+from app.request.state import State
 from app.server.limits import TooMany
+from app.server.prefix import path_of
 from app.server.security import FRAMED, HEADERS
 from app.services import Services
 from app.stores.runs import Busy

@@ -10,7 +10,8 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from app.render import numbers
-from app.request.state import State, rooted
+from app.request.state import State
+from app.server.prefix import rooted
 from model.address.parser import Address
 
 if TYPE_CHECKING:

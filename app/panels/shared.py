@@ -27,13 +27,8 @@ from app.render.places import default_address
 from app.request import look
 from app.request.look import Look
 from app.request.query import ViewQuery, view_state
-from app.request.state import (
-    EXPLORE,
-    SAFE,
-    State,
-    rooted,
-    share_url,
-)
+from app.request.state import EXPLORE, SAFE, State, share_url
+from app.server.prefix import rooted
 
 if TYPE_CHECKING:
     from app.services import Services

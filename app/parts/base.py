@@ -26,13 +26,8 @@ from pydantic import BaseModel, ConfigDict
 
 from app.render import charts, numbers
 from app.render.tokens import token_html
-from app.request.state import (
-    EXPLORE,
-    SAFE,
-    Cells,
-    State,
-    rooted,
-)
+from app.request.state import EXPLORE, SAFE, Cells, State
+from app.server.prefix import rooted
 from app.services import Services
 from model import LanguageModel, Run
 

@@ -16,7 +16,8 @@ from starlette.types import Scope
 
 from app.render import numbers, tokens
 from app.render.menu import menu, offer
-from app.request.state import rooted, share_url
+from app.request.state import share_url
+from app.server.prefix import rooted
 
 ROOT = Path(__file__).resolve().parents[2]
 STATIC = ROOT / "static"

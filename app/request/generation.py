@@ -6,13 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import quote, urlencode
 
-from app.request.state import (
-    DEFAULT_TEXT,
-    LONG_QUERY,
-    SAFE,
-    State,
-    rooted,
-)
+from app.request.state import DEFAULT_TEXT, LONG_QUERY, SAFE, State
+from app.server.prefix import rooted
 from app.stores.generations import MOST_TOKENS, Key
 from app.stores.models import Entry, ModelStore
 from model.errors import SettingError

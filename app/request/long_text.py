@@ -14,12 +14,8 @@ from urllib.parse import parse_qs, quote
 
 from starlette.types import Scope
 
-from app.request.state import (
-    PACKABLE,
-    SAFE,
-    State,
-    rooted,
-)
+from app.request.state import PACKABLE, SAFE, State
+from app.server.prefix import rooted
 
 LONG = 1500  # characters of a text, as a URL quotes it, from which on it is packed
 MOST = 2**20  # bytes that a packed text may have

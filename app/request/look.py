@@ -17,7 +17,8 @@ from urllib.parse import urlencode
 
 from starlette.datastructures import QueryParams
 
-from app.request.state import SAFE, rooted
+from app.request.state import SAFE
+from app.server.prefix import rooted
 from model.errors import SettingError
 
 Theme = Literal["auto", "light", "dark"]

@@ -9,7 +9,8 @@ from typing import Literal
 from urllib.parse import quote, urlencode
 
 from markupsafe import Markup
-from starlette.requests import Request
+
+from app.server.prefix import rooted
 
 DEFAULT_TEXT = "When Mary and John went to the store, John gave a drink to"
 MAX_TRAIL = 8
@@ -25,34 +26,8 @@ PACKABLE = (EXPLORE, "/whatif", "/learn")  # pages that may have their text in t
 
 Pairs = tuple[tuple[str, str], ...]  # parameters of a URL
 
-# The path under which the app is served, such as "/every-number"; "" at the root of a host. Set anew for each request
-# (app.main.App), so that several apps with different prefixes can live in one process.
-ROOT: ContextVar[str] = ContextVar("root", default="")
-
 # The text that the path of the page asked for holds already: see long_text. Links that stay there leave it out.
 NEAR: ContextVar[str | None] = ContextVar("near", default=None)
-
-
-def rooted(path: str) -> str:
-    """A path of the app (“/explore?…”) as a browser must ask for it. A URL is rooted once, where it is written."""
-    return ROOT.get() + path
-
-
-def path_of(request: Request) -> str:
-    """The path that was asked for, without the prefix: what the app's own routes are called."""
-    path = request.url.path
-    root = ROOT.get()
-    return path.removeprefix(root) or "/" if path == root or path.startswith(f"{root}/") else path
-
-
-def absolute(request: Request, path: str) -> str:
-    """A path of the app as a full address, for what is read elsewhere: embeds, cards, shared links.
-
-    `path` is rooted already, as every URL that `State.url` and the others give. The host is EVERYNUMBER_PUBLIC_URL's
-    where that is set; else the one that was asked, as told by trusted proxies (app.server.proxy).
-    """
-    public: str = request.app.state.services.settings.public_url
-    return (public or f"{request.url.scheme}://{request.url.netloc}") + path
 
 
 @dataclass(frozen=True)

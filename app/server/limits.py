@@ -21,7 +21,7 @@ from starlette.datastructures import QueryParams
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.request.state import path_of
+from app.server.prefix import path_of
 from app.settings import AppSettings
 
 FREE = ("/static/", "/healthz", "/readyz", "/metrics")  # cost next to nothing, and are asked by machines

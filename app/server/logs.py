@@ -19,8 +19,8 @@ from types import TracebackType
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.request.state import path_of
 from app.server.limits import client_of
+from app.server.prefix import path_of
 from app.settings import AppSettings
 
 access = logging.getLogger("app.access")

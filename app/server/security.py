@@ -6,7 +6,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.request.state import path_of
+from app.server.prefix import path_of
 
 SELF = "frame-ancestors 'self'"
 

@@ -14,7 +14,7 @@ from starlette.responses import Response, StreamingResponse
 from app.features.api import schemas
 from app.features.api.routes import ERRORS
 from app.request.query import RunQuery, run_state
-from app.request.state import rooted
+from app.server.prefix import rooted
 from app.services import Services, ServicesDep
 from app.stores.jobs import Job
 from app.stores.learned import Learned

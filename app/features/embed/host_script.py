@@ -6,7 +6,7 @@ import base64
 import hashlib
 
 from app.render.templating import STATIC
-from app.request.state import rooted
+from app.server.prefix import rooted
 
 PATH = "/embed.js"
 

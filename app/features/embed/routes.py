@@ -37,12 +37,8 @@ from app.parts.show import part_html, settings_of
 from app.parts.table import PARTS
 from app.request.look import Look, look_of
 from app.request.query import PageState
-from app.request.state import (
-    EXPLORE,
-    State,
-    absolute,
-    rooted,
-)
+from app.request.state import EXPLORE, State
+from app.server.prefix import absolute, rooted
 from app.services import Services, ServicesDep
 from model import Run
 

@@ -18,7 +18,8 @@ from app.panels.why.view import why_view
 from app.render.places import chosen, default_address
 from app.request.long_text import shorter
 from app.request.query import PageState
-from app.request.state import NEAR, State, absolute
+from app.request.state import NEAR, State
+from app.server.prefix import absolute
 from app.services import Services, ServicesDep
 from model import Run
 from model.address.parser import Calc, parse

@@ -24,7 +24,8 @@ from app.parts.base import Here
 from app.parts.show import part_html, settings_of
 from app.parts.table import PARTS
 from app.request.query import PageState
-from app.request.state import State, absolute
+from app.request.state import State
+from app.server.prefix import absolute
 from app.services import Services, ServicesDep
 from model import Explanation, Run
 from model.address.parser import parse

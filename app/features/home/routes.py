@@ -9,7 +9,8 @@ from starlette.responses import HTMLResponse, Response
 
 from app.panels.sentence import sentence_view
 from app.panels.shared import of_home
-from app.request.state import DEFAULT_TEXT, State, absolute
+from app.request.state import DEFAULT_TEXT, State
+from app.server.prefix import absolute
 from app.services import Services, ServicesDep
 from model import Run
 

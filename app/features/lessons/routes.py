@@ -20,7 +20,8 @@ from app.parts.base import Numbers, Scene
 from app.parts.show import Live
 from app.render.formulas import mathml, table
 from app.request.query import PageState
-from app.request.state import State, absolute
+from app.request.state import State
+from app.server.prefix import absolute
 from app.services import Services, ServicesDep
 from model import Run
 

@@ -9,8 +9,9 @@ from fastapi import APIRouter, Depends, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from app.features.models.view import card, cards
-from app.request.state import State, rooted
+from app.request.state import State
 from app.server.admin import is_local, may_fetch
+from app.server.prefix import rooted
 from app.services import Services, ServicesDep
 from model.errors import UnknownModel
 from model.weights import hub

@@ -22,7 +22,7 @@ from app.panels.shared import (
     picture_height,
 )
 from app.request.look import Look
-from app.request.state import absolute, rooted
+from app.server.prefix import absolute, rooted
 from app.services import ServicesDep
 from model.errors import ReaderError
 

@@ -23,7 +23,8 @@ from app.request.look import (
     Look,
     look_of,
 )
-from app.request.state import SHARE, absolute
+from app.request.state import SHARE
+from app.server.prefix import absolute
 from app.services import Services, ServicesDep
 from model import Run
 from model.errors import ReaderError, SettingError
