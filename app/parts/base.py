@@ -24,7 +24,7 @@ from urllib.parse import quote, urlencode
 from markupsafe import Markup
 from pydantic import BaseModel, ConfigDict
 
-from app.render import charts, numbers
+from app.render import numbers
 from app.render.tokens import token_html
 from app.request.state import EXPLORE, SAFE, Cells, State
 from app.server.prefix import rooted
@@ -65,7 +65,7 @@ def formatted(x: float, form: str = "3") -> str:
     if form == "count":
         return numbers.count(round(x))
     if form == "brief":
-        return charts.brief(x) if abs(x) < 1000 else numbers.count(round(x)) if abs(x) < 1e6 else numbers.scientific(x)
+        return numbers.brief(x) if abs(x) < 1000 else numbers.count(round(x)) if abs(x) < 1e6 else numbers.scientific(x)
     if form == "auto":
         return numbers.value(float(round(x)) if abs(x - round(x)) < 1e-9 else x, 3)
     sign = "+" if form.startswith("+") and x > 0 else ""

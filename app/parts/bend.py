@@ -12,7 +12,7 @@ from pydantic import Field
 
 from app.parts import base
 from app.parts.base import Part, Scene
-from app.render import charts
+from app.render import numbers, plot
 
 REACH = 4.0
 
@@ -53,10 +53,10 @@ def gelu(x: float) -> float:
 
 def picture(at: float) -> Markup:
     """Both curves, with the place x marked on each."""
-    x, y = charts.Scale(-REACH, REACH, 30, 390), charts.Scale(-0.7, REACH, 172, 12)
+    x, y = plot.Scale(-REACH, REACH, 30, 390), plot.Scale(-0.7, REACH, 172, 12)
     marks = "".join(
         f'<path class="grid-line" d="M{x(t):.1f} 12V172"/>'
-        f'<text x="{x(t):.1f}" y="188" text-anchor="middle">{charts.tick_text(t)}</text>'
+        f'<text x="{x(t):.1f}" y="188" text-anchor="middle">{numbers.tick_text(t)}</text>'
         for t in (-4, -2, 2, 4)
     ) + "".join(
         f'<path class="grid-line" d="M30 {y(t):.1f}H390"/><text x="24" y="{y(t) + 4:.1f}" text-anchor="end">{t}</text>'
@@ -70,11 +70,11 @@ def picture(at: float) -> Markup:
         f'<circle class="dot first" cx="{x(at):.1f}" cy="{y(gelu(at)):.1f}" r="4"/>'
         f'<text class="key-first" x="44" y="28">GELU</text><text class="key-second" x="44" y="46">ReLU, dashed</text>'
     )
-    return charts.drawing(inside, 194, f"ReLU and GELU from −4 to 4, read at {at:g}")
+    return plot.drawing(inside, 194, f"ReLU and GELU from −4 to 4, read at {at:g}")
 
 
-def _line(f: Callable[[float], float], x: charts.Scale, y: charts.Scale) -> str:
-    return "M" + "L".join(charts.point(x(float(t)), y(f(float(t)))) for t in np.linspace(-REACH, REACH, 65))
+def _line(f: Callable[[float], float], x: plot.Scale, y: plot.Scale) -> str:
+    return "M" + "L".join(plot.point(x(float(t)), y(f(float(t)))) for t in np.linspace(-REACH, REACH, 65))
 
 
 PART = Part(

@@ -13,7 +13,7 @@ from app.panels.sentence import writable
 from app.parts import base
 from app.parts.base import Part, Scene
 from app.parts.math_aim import Aim, aim, cost
-from app.render import charts
+from app.render import numbers, plot
 
 LEFT, RIGHT, TOP, BOTTOM = 40.0, 384.0, 14.0, 158.0
 OTHERS = 6
@@ -71,13 +71,13 @@ def view(scene: Scene, s: Settings) -> View:
 def drawn(scene: Scene, points: list[tuple[Answer, float, float]]) -> Markup:
     """The curve over p from 0 to 1, with the right answer and the other one on it."""
     highest = max(6.0, *(height * 1.08 for _, _, height in points if math.isfinite(height)))
-    x, y = charts.Scale(0, 1, LEFT, RIGHT), charts.Scale(0, highest, BOTTOM, TOP)
+    x, y = plot.Scale(0, 1, LEFT, RIGHT), plot.Scale(0, highest, BOTTOM, TOP)
     ps = np.exp(-np.concatenate([np.linspace(highest, 1, 50), np.linspace(0.98, 0, 50)]))
-    d = "M" + "L".join(charts.point(x(float(p)), y(-math.log(p))) for p in ps)
+    d = "M" + "L".join(plot.point(x(float(p)), y(-math.log(p))) for p in ps)
     parts = [
         f'<path class="{"grid-line" if tick else "axis"}" d="M{LEFT:g} {y(tick):.1f}H{RIGHT:g}"/>'
-        f'<text x="{LEFT - 6:g}" y="{y(tick) + 4:.1f}" text-anchor="end">{charts.tick_text(tick)}</text>'
-        for tick in charts.ticks(0, highest, 4)
+        f'<text x="{LEFT - 6:g}" y="{y(tick) + 4:.1f}" text-anchor="end">{numbers.tick_text(tick)}</text>'
+        for tick in plot.ticks(0, highest, 4)
     ]
     for tick in (0.0, 0.25, 0.5, 0.75, 1.0):
         parts.append(f'<text x="{x(tick):.1f}" y="{BOTTOM + 17:g}" text-anchor="middle">{tick:g}</text>')
@@ -93,9 +93,9 @@ def drawn(scene: Scene, points: list[tuple[Answer, float, float]]) -> Markup:
         parts.append(
             f'<circle class="{css}" cx="{x(p):.1f}" cy="{at:.1f}" r="4"/>'
             f'<text class="{css}" x="{x(p) + dx:.1f}" y="{max(at + lift, 22):.1f}" '
-            f'text-anchor="{side}">{escape(name)}: {charts.brief(height)}</text>'
+            f'text-anchor="{side}">{escape(name)}: {numbers.brief(height)}</text>'
         )
-    return charts.drawing("".join(parts), 196, "The curve −log p with the right answer and another one on it")
+    return plot.drawing("".join(parts), 196, "The curve −log p with the right answer and another one on it")
 
 
 PART = Part(

@@ -11,7 +11,7 @@ from pydantic import Field
 from app.parts import base
 from app.parts.base import Part, Scene
 from app.parts.math_aim import Pair, pair
-from app.render import charts
+from app.render import charts, numbers
 from app.request.state import LONG_QUERY
 
 LISTED = 8  # the largest products, as a table
@@ -92,7 +92,7 @@ def halves(two: Pair) -> tuple[str, str]:
 def label(two: Pair, products: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> str:
     return (
         f"{len(products)} products of the query at position {two.q} and the key at position {two.k} as bars; "
-        f"their running total ends at {charts.brief(float(products.sum()))}"
+        f"their running total ends at {numbers.brief(float(products.sum()))}"
     )
 
 

@@ -13,7 +13,7 @@ from app.panels.why.numbers import exact
 from app.parts import base
 from app.parts.base import Numbers, Part, Scene
 from app.parts.math_aim import Aim, aim
-from app.render import charts
+from app.render import numbers, plot
 from model import Run
 
 LEFT, RIGHT, TOP, BOTTOM = 46.0, 384.0, 14.0, 168.0
@@ -98,33 +98,33 @@ def drawn(run: Run, goal: Aim, h: float, slope: float) -> Markup:
     moves = [float(by) for by in np.linspace(-REACH, REACH, 81)]
     heights = losses(run, goal, moves)
     start, end = losses(run, goal, [0.0, h])
-    rise = charts.brief((end - start) / h)
-    x, y = charts.Scale(-REACH, REACH, LEFT, RIGHT), charts.Scale(min(0.0, *heights), max(heights), BOTTOM, TOP)
+    rise = numbers.brief((end - start) / h)
+    x, y = plot.Scale(-REACH, REACH, LEFT, RIGHT), plot.Scale(min(0.0, *heights), max(heights), BOTTOM, TOP)
 
     def line(css: str, through: float, rise: float) -> str:
         """A straight line through (0, start), cut off at the frame."""
         ends = [by for by in moves if y.low <= start + rise * by <= y.high] or [0.0]
         pair = (min(*ends, through), max(*ends, through))
-        return f'<path class="{css}" d="M{"L".join(charts.point(x(by), y(start + rise * by)) for by in pair)}"/>'
+        return f'<path class="{css}" d="M{"L".join(plot.point(x(by), y(start + rise * by)) for by in pair)}"/>'
 
     parts = [
         f'<path class="{"grid-line" if tick else "axis"}" d="M{LEFT:g} {y(tick):.1f}H{RIGHT:g}"/>'
-        f'<text x="{LEFT - 6:g}" y="{y(tick) + 4:.1f}" text-anchor="end">{charts.tick_text(tick)}</text>'
-        for tick in charts.ticks(y.low, y.high, 4)
+        f'<text x="{LEFT - 6:g}" y="{y(tick) + 4:.1f}" text-anchor="end">{numbers.tick_text(tick)}</text>'
+        for tick in plot.ticks(y.low, y.high, 4)
     ]
     for by in (-4, -2, 0, 2, 4):
         text = "z" if by == 0 else f"z {'+' if by > 0 else '−'} {abs(by)}"
         parts.append(f'<text x="{x(by):.1f}" y="{BOTTOM + 17:g}" text-anchor="middle">{text}</text>')
-    d = "M" + "L".join(charts.point(x(by), y(height)) for by, height in zip(moves, heights, strict=True))
+    d = "M" + "L".join(plot.point(x(by), y(height)) for by, height in zip(moves, heights, strict=True))
     parts += [
         f'<path class="total" d="{d}"/>', line("tangent", 0.0, slope), line("secant", h, (end - start) / h),
         f'<path class="guide" d="M{x(h):.1f} {BOTTOM:g}V{y(end):.1f}"/>',
         f'<circle class="dot first" cx="{x(0):.1f}" cy="{y(start):.1f}" r="4"/>',
         f'<circle class="end" cx="{x(h):.1f}" cy="{y(end):.1f}" r="4"/>',
-        f'<text class="key-tangent" x="{RIGHT:g}" y="24" text-anchor="end">tangent: {charts.brief(slope)}</text>',
+        f'<text class="key-tangent" x="{RIGHT:g}" y="24" text-anchor="end">tangent: {numbers.brief(slope)}</text>',
         f'<text class="key-secant" x="{RIGHT:g}" y="42" text-anchor="end">secant: {rise}</text>',
     ]  # fmt: skip
-    return charts.drawing("".join(parts), 194, f"The loss as the score moves, its tangent, and a secant over h = {h:g}")
+    return plot.drawing("".join(parts), 194, f"The loss as the score moves, its tangent, and a secant over h = {h:g}")
 
 
 PART = Part(

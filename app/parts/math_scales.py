@@ -12,7 +12,7 @@ from pydantic import Field
 
 from app.parts import base
 from app.parts.base import Part, Scene
-from app.render import charts, numbers
+from app.render import numbers, plot
 from model.errors import SettingError
 
 LEFT, RIGHT, TOP, BOTTOM = 48.0, 388.0, 14.0, 158.0
@@ -67,11 +67,11 @@ def drawn(heights: NDArray[np.float64], rank: int, is_log: bool) -> Markup:
     n = len(heights)
     low = math.floor(float(heights[-1])) if is_log else 0.0
     high = 0.0 if is_log else float(heights[0])
-    x, y = charts.Scale(1, n, LEFT, RIGHT), charts.Scale(low, high, BOTTOM, TOP)
+    x, y = plot.Scale(1, n, LEFT, RIGHT), plot.Scale(low, high, BOTTOM, TOP)
     ranks = np.unique(np.concatenate([np.arange(1, min(n, 40) + 1), np.linspace(1, n, 200).astype(int)]))
-    d = "M" + "L".join(charts.point(x(float(r)), y(float(heights[r - 1]))) for r in ranks.tolist())
+    d = "M" + "L".join(plot.point(x(float(r)), y(float(heights[r - 1]))) for r in ranks.tolist())
     parts = []
-    for tick in powers(low) if is_log else charts.ticks(low, high, 4):
+    for tick in powers(low) if is_log else plot.ticks(low, high, 4):
         text = power(tick) if is_log else numbers.percent(tick) if tick else "0"
         parts.append(
             f'<path class="grid-line" d="M{LEFT:g} {y(tick):.1f}H{RIGHT:g}"/>'
@@ -91,7 +91,7 @@ def drawn(heights: NDArray[np.float64], rank: int, is_log: bool) -> Markup:
         f'<text class="end" x="{x(rank) + dx:.1f}" y="{max(here - 8, 22):.1f}" text-anchor="{side}">rank {rank}</text>'
     )
     axes = "a logarithmic axis" if is_log else "ordinary axes"
-    return charts.drawing("".join(parts), 182, f"The probabilities of all {n} tokens by rank, on {axes}")
+    return plot.drawing("".join(parts), 182, f"The probabilities of all {n} tokens by rank, on {axes}")
 
 
 def powers(low: float) -> list[float]:

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from app.parts import base
 from app.parts.base import Part, Scene
-from app.render import charts
+from app.render import numbers, plot
 
 PAIRS = 2000
 KEYS = 8
@@ -91,18 +91,18 @@ def histogram(dots: NDArray[np.float64], d: int) -> Markup:
     edges = np.linspace(-reach, reach, BINS + 1)
     wide, _ = np.histogram(dots, edges)
     small, _ = np.histogram(dots / math.sqrt(d), edges)
-    x = charts.Scale(-reach, reach, 12, charts.WIDTH - 12)
+    x = plot.Scale(-reach, reach, 12, plot.WIDTH - 12)
     most = float(max(wide.max(), small.max()))
-    y = charts.Scale(0, most, 118, 12)
+    y = plot.Scale(0, most, 118, 12)
     bar = (x.stop - x.start) / BINS
     filled = "".join(
         f"M{x(float(e)) + bar / 2:.1f} 118V{y(float(n)):.1f}" for e, n in zip(edges, small, strict=False) if n
     )
     steps = "".join(f"V{y(float(n)):.1f}H{x(float(e)) + bar:.1f}" for e, n in zip(edges, wide, strict=False))
     feet = "".join(
-        f'<text x="{x(t):.1f}" y="136" text-anchor="middle">{charts.tick_text(t)}</text>'
+        f'<text x="{x(t):.1f}" y="136" text-anchor="middle">{numbers.tick_text(t)}</text>'
         f'<path class="grid-line" d="M{x(t):.1f} 118v4"/>'
-        for t in charts.ticks(-reach, reach, 6)
+        for t in plot.ticks(-reach, reach, 6)
     )
     inside = (
         f'<path class="axis" d="M{x.start:g} 118H{x.stop:g}"/>{feet}'
@@ -110,7 +110,7 @@ def histogram(dots: NDArray[np.float64], d: int) -> Markup:
         f'<path class="first" d="M{x.start:g} 118{steps}V118"/>'
         f'<text class="key-first" x="16" y="24">q·k</text><text class="key-second" x="16" y="42">q·k ÷ √{d}</text>'
     )
-    return charts.drawing(inside, 142, f"Histogram of {PAIRS} dot products of random vectors of length {d}")
+    return plot.drawing(inside, 142, f"Histogram of {PAIRS} dot products of random vectors of length {d}")
 
 
 PART = Part(

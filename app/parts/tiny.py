@@ -12,7 +12,7 @@ from pydantic import Field
 
 from app.parts import base
 from app.parts.base import Part, Scene
-from app.render import charts
+from app.render import numbers, plot
 from model.errors import SettingError
 from model.tiny import TinyGPT, generate, train_step
 
@@ -86,19 +86,19 @@ def trained(ids: torch.Tensor, rounds: int) -> tuple[TinyGPT, list[float]]:
 
 def curve(losses: list[float]) -> Markup:
     """The loss, step by step."""
-    x = charts.Scale(0, max(len(losses) - 1, 1), 34, 386)
-    y = charts.Scale(0, max(losses), 112, 10)
-    line = "L".join(charts.point(x(n), y(loss)) for n, loss in enumerate(losses))
+    x = plot.Scale(0, max(len(losses) - 1, 1), 34, 386)
+    y = plot.Scale(0, max(losses), 112, 10)
+    line = "L".join(plot.point(x(n), y(loss)) for n, loss in enumerate(losses))
     marks = "".join(
         f'<path class="grid-line" d="M34 {y(t):.1f}H386"/>'
-        f'<text x="28" y="{y(t) + 4:.1f}" text-anchor="end">{charts.tick_text(t)}</text>'
-        for t in charts.ticks(0, max(losses), 4)
+        f'<text x="28" y="{y(t) + 4:.1f}" text-anchor="end">{numbers.tick_text(t)}</text>'
+        for t in plot.ticks(0, max(losses), 4)
     ) + "".join(
         f'<text x="{x(t):.1f}" y="130" text-anchor="middle">{t:g}</text>'
-        for t in charts.ticks(0, max(len(losses) - 1, 1), 5)
+        for t in plot.ticks(0, max(len(losses) - 1, 1), 5)
     )
     inside = f'{marks}<path class="axis" d="M34 112H386"/><path class="total" d="M{line}"/>'
-    return charts.drawing(inside, 136, f"Loss over {len(losses)} steps, from {losses[0]:.2f} to {np.min(losses):.2f}")
+    return plot.drawing(inside, 136, f"Loss over {len(losses)} steps, from {losses[0]:.2f} to {np.min(losses):.2f}")
 
 
 PART = Part(

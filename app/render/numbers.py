@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 MINUS = "−"
 
@@ -84,6 +85,40 @@ def decimals_for(largest: float, width: int = 4) -> int:
         return 2
     whole = max(0, math.floor(math.log10(largest))) + 1
     return min(max(width - 1 - whole, 0), 3)
+
+
+def tick_text(x: float) -> str:
+    """A tick's label, no more figures than it needs: 0.25, 1200, 1×10⁻⁵."""
+    if x == 0:
+        return "0"
+    if 1e-4 <= abs(x) < 1e5:
+        return _signed(f"{x:.5f}".rstrip("0").rstrip("."))
+    return scientific(x, 1).replace(".0×", "×")
+
+
+def brief(x: float) -> str:
+    """A number in three figures: 4.04, 0.0388, 1200."""
+    if x == 0 or 1e-3 <= abs(x) < 1e5:
+        return _signed(f"{float(f'{x:.3g}'):.6g}")
+    return tick_text(x)
+
+
+def power_of_ten(power: int) -> str:
+    """10⁻³, and 1 and 10 as they are."""
+    return {0: "1", 1: "10"}.get(power, f"10{superscript(power)}")
+
+
+def power_as_share(power: int) -> str:
+    """A power of ten as a share: 100 %, 0.1 %, 10⁻⁵ %; from 1000 % on as times."""
+    if power > 1:
+        return f"{tick_text(10.0**power)} ×"
+    percent = power + 2
+    return f"{10.0**percent:.{max(-percent, 0)}f} %" if percent >= -3 else f"10{superscript(percent)} %"
+
+
+def largest(values: Iterable[float]) -> float:
+    """The largest size among finite numbers, 0 where there is none."""
+    return max((abs(x) for x in values if math.isfinite(x)), default=0.0)
 
 
 def count(n: int) -> str:

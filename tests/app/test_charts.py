@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from app.render import charts
+from app.render import charts, numbers, plot
 from app.render.charts import BARS, POINTS, Listed
 
 NUMBERS = st.floats(-1e6, 1e6, allow_nan=False).filter(lambda x: x == 0 or abs(x) > 1e-9)
@@ -25,8 +25,8 @@ def line(markup: str) -> list[tuple[float, float]]:
     """The points of the running total's path, its steps followed."""
     path = drawn(markup).find("path", class_="total")
     x, y, points = 0.0, 0.0, []
-    for command, numbers in re.findall(r"([MLHV])([^MLHV]+)", path["d"]):
-        found = [float(n) for n in numbers.split()]
+    for command, places in re.findall(r"([MLHV])([^MLHV]+)", path["d"]):
+        found = [float(n) for n in places.split()]
         x = found[0] if command in "MLH" else x
         y = found[-1] if command in "MLV" else y
         points.append((x, y))
@@ -59,7 +59,7 @@ def test_running_total_ends_at_the_total(n: int):
     assert total == pytest.approx(products.sum(), abs=0.15 / abs(slope))
     end = drawn(markup).find("circle", class_="end")
     assert (float(end["cx"]), float(end["cy"])) == points[-1]
-    assert charts.brief(float(products.sum())) in drawn(markup).find("text", class_="end").string
+    assert numbers.brief(float(products.sum())) in drawn(markup).find("text", class_="end").string
 
 
 def test_running_total_reaches_its_extremes():
@@ -114,7 +114,7 @@ def test_ticks_are_round_and_inside(a, b):
     low, high = sorted((a, b))
     if high - low < 1e-9 * max(abs(low), abs(high), 1e-9):
         return
-    found = charts.ticks(low, high)
+    found = plot.ticks(low, high)
     slack = 1e-6 * (high - low)
     assert 1 <= len(found) <= 11
     assert all(low - slack <= tick <= high + slack for tick in found)
@@ -166,7 +166,7 @@ def test_no_spread_of_equal_numbers():
     [(4.0444, "4.04"), (-0.03876, "−0.0388"), (0.0, "0"), (1234.0, "1230"), (3e-7, "3×10⁻⁷"), (-2e6, "−2×10⁶")],
 )
 def test_brief(x: float, text: str):
-    assert charts.brief(x) == text
+    assert numbers.brief(x) == text
 
 
 def test_a_sum_of_negative_terms_fills_its_chart():
@@ -186,9 +186,9 @@ def test_steps_and_sizes_are_drawn():
 
 @pytest.mark.parametrize(("power", "text"), [(0, "100 %"), (-2, "1 %"), (-5, "0.001 %"), (-6, "10⁻⁴ %"), (3, "1000 ×")])
 def test_shares(power: int, text: str):
-    assert charts.share_text(power) == text
+    assert numbers.power_as_share(power) == text
 
 
 @pytest.mark.parametrize(("x", "text"), [(2.5e-5, "2.5×10⁻⁵"), (-5e-7, "−5×10⁻⁷"), (1e-6, "1×10⁻⁶"), (0.25, "0.25")])
 def test_ticks_say_all_their_figures(x: float, text: str):
-    assert charts.tick_text(x) == text
+    assert numbers.tick_text(x) == text

@@ -14,13 +14,8 @@ from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
 from app.render import numbers
-from app.render.charts import (
-    Scale,
-    brief,
-    drawing,
-    point,
-    ticks,
-)
+from app.render.numbers import brief, count
+from app.render.plot import Plot, Scale, px, ticks
 from model.runtime.sample import Choice
 
 Floats = NDArray[np.float64]
@@ -87,49 +82,54 @@ def running_chart(choice: Choice) -> Markup:
     place where top-p cuts.
     """
     n = len(choice.order)
-    x, y = Scale(0.0, max(math.log10(n), 1e-9), 34, 388), Scale(0.0, 1.0, 158, 12)
-    before, after = np.cumsum(choice.probs[choice.order]), np.cumsum(choice.tempered[choice.order])
-    parts = [
-        f'<path class="grid-line" d="M34 {y(t):.1f}H388"/>'
-        f'<text x="28" y="{y(t) + 4:.1f}" text-anchor="end">{t:g}</text>'
-        for t in (0.0, 0.25, 0.5, 0.75, 1.0)
-    ]
-    feet = [10**power for power in range(math.floor(math.log10(n)) + 1)]
-    for rank in (*feet, *([n] if n > 2.6 * feet[-1] else [])):
-        at = x(math.log10(rank))
-        anchor = "end" if at > 380 else "middle"
-        parts.append(f'<text x="{at:.1f}" y="174" text-anchor="{anchor}">{numbers.count(rank)}</text>')
-        parts.append(f'<path class="grid-line" d="M{at:.1f} 158v4"/>')
+    plot = Plot(Scale(0.0, max(math.log10(n), 1e-9), 34, 388), Scale(0.0, 1.0, 158, 12))
+    plot.rows((0.0, 0.25, 0.5, 0.75, 1.0), "{:g}".format)
+    _ranks(plot, n)
     if choice.settings.temperature != 1:
-        parts.append(f'<path class="before" d="{_curve(before, x, y)}"/>')
-    parts.append(f'<path class="total thin" d="{_curve(after, x, y)}"/>')
+        _cumulative(plot, "before", np.cumsum(choice.probs[choice.order]))
+    _cumulative(plot, "total thin", np.cumsum(choice.tempered[choice.order]))
     if choice.kept_by_k < n:
-        right = x(math.log10(choice.kept_by_k))
-        parts.append(f'<path class="total thick" d="{_curve(choice.running, x, y)}"/>')
-        parts.append(f'<path class="axis" d="M{right:.1f} 12V158"/>')
-        anchor, dx = ("end", -4) if right > 300 else ("start", 4)
-        parts.append(
-            f'<text x="{right + dx:.1f}" y="151" text-anchor="{anchor}">k = {numbers.count(choice.kept_by_k)}</text>'
-        )
+        _cut_by_k(plot, choice)
     if choice.settings.top_p < 1:
-        p, at = y(choice.settings.top_p), x(math.log10(choice.kept))
-        parts.append(f'<path class="guide" d="M34 {p:.1f}H388M{at:.1f} {p:.1f}V158"/>')
-        parts.append(f'<circle class="end" cx="{at:.1f}" cy="{y(float(choice.running[choice.kept - 1])):.1f}" r="4"/>')
-        anchor, dx = ("end", -8) if at > 250 else ("start", 8)
-        where = f'x="{at + dx:.1f}" y="{min(p + 18, 136):.1f}" text-anchor="{anchor}"'
-        parts.append(f'<text class="end" {where}>{numbers.count(choice.kept)} stay</text>')
+        _cut_by_p(plot, choice)
     label = (
         f"The share of the probability that the first tokens of the ranking have together; "
-        f"of {numbers.count(n)} tokens {numbers.count(choice.kept)} stay"
+        f"of {count(n)} tokens {count(choice.kept)} stay"
     )
-    return drawing("".join(parts), 180, label)
+    return plot.svg(180, label)
 
 
-def _curve(totals: Floats, x: Scale, y: Scale) -> str:
+def _ranks(plot: Plot, n: int) -> None:
+    """The powers of ten under the chart, and the last rank where it lies far from them."""
+    feet = [10**power for power in range(math.floor(math.log10(n)) + 1)]
+    for rank in (*feet, *([n] if n > 2.6 * feet[-1] else [])):
+        at = math.log10(rank)
+        plot.text(count(rank), plot.x(at), 174, anchor="end" if plot.x(at) > 380 else "middle")
+        plot.notches([at])
+
+
+def _cumulative(plot: Plot, css: str, totals: Floats) -> None:
     """Totals by rank, thinned out evenly on the logarithmic scale."""
     n = len(totals)
-    ranks = np.unique(np.rint(np.logspace(0, math.log10(n), 90)).astype(int).clip(1, n))
-    return "M" + "L".join(point(x(math.log10(r)), y(float(totals[r - 1]))) for r in ranks.tolist())
+    ranks = np.unique(np.rint(np.logspace(0, math.log10(n), 90)).astype(int).clip(1, n)).tolist()
+    plot.curve(css, map(math.log10, ranks), (float(totals[rank - 1]) for rank in ranks))
+
+
+def _cut_by_k(plot: Plot, choice: Choice) -> None:
+    at = math.log10(choice.kept_by_k)
+    _cumulative(plot, "total thick", choice.running)
+    plot.guide(at, 1.0, "axis")
+    anchor, dx = ("end", -4) if plot.x(at) > 300 else ("start", 4)
+    plot.text(f"k = {count(choice.kept_by_k)}", plot.x(at) + dx, 151, anchor=anchor)
+
+
+def _cut_by_p(plot: Plot, choice: Choice) -> None:
+    at, p = math.log10(choice.kept), choice.settings.top_p
+    x, y = plot.x(at), plot.y(p)
+    plot.path("guide", f"M34 {px(y)}H388M{px(x)} {px(y)}V158")
+    plot.dot("end", at, float(choice.running[choice.kept - 1]))
+    anchor, dx = ("end", -8) if x > 250 else ("start", 8)
+    plot.text(f"{count(choice.kept)} stay", x + dx, min(y + 18, 136), css="end", anchor=anchor)
 
 
 # -- two ways, step by step
@@ -152,27 +152,23 @@ def growth(
     if cut_peaks:
         most = min(most, max(4 * float(np.median(first)), 4 * float(np.median(second)), 1e-12))
         first, second = [min(v, most) for v in first], [min(v, most) for v in second]
-    x, y = Scale(xs[0], xs[-1], 44, 318), Scale(0.0, most, 118, 14)
-    parts = [
-        f'<path class="grid-line" d="M44 {y(t):.1f}H318"/>'
-        f'<text x="38" y="{y(t) + 4:.1f}" text-anchor="end">{brief(t)}</text>'
-        for t in ticks(0.0, most, 3)
-    ]
-    feet = [t for t in ticks(xs[0], xs[-1], 4) if float(t).is_integer()]
-    parts += [f'<text x="{x(t):.1f}" y="134" text-anchor="middle">{t:g}</text>' for t in feet]
-    ends = []
-    for css, values in (("first", first), ("second", second)):
-        dots = [point(x(a), y(b)) for a, b in zip(xs, values, strict=True)]
-        parts.append(f'<path class="way {css}" d="M{"L".join(dots)}"/>')
-        if len(dots) == 1:
-            parts.append(f'<circle class="way {css}" cx="{x(xs[0]):.1f}" cy="{y(values[0]):.1f}" r="3"/>')
-        ends.append(y(values[-1]))
-    if abs(ends[0] - ends[1]) < 13:  # keep the names apart
-        middle = min(max((ends[0] + ends[1]) / 2, 20.0), 112.0)
-        down = ends[0] >= ends[1]
-        ends = [middle + (6.5 if down else -6.5), middle + (-6.5 if down else 6.5)]
-    parts += [
-        f'<text class="way {css}" x="325" y="{end + 4:.1f}">{escape(name)}</text>'
-        for css, name, end in zip(("first", "second"), names, ends, strict=True)
-    ]
-    return drawing("".join(parts), 140, label)
+    plot = Plot(Scale(xs[0], xs[-1], 44, 318), Scale(0.0, most, 118, 14))
+    plot.rows(plot.y.ticks(3), brief)
+    plot.feet((t for t in ticks(xs[0], xs[-1], 4) if float(t).is_integer()), "{:g}".format, below=16)
+    for css, values in (("way first", first), ("way second", second)):
+        plot.curve(css, xs, values)
+        if len(xs) == 1:
+            plot.dot(css, xs[0], values[0], r=3)
+    ends = _apart(plot.y(first[-1]), plot.y(second[-1]))
+    for css, name, end in zip(("way first", "way second"), names, ends, strict=True):
+        plot.text(name, 325, end + 4, css=css)
+    return plot.svg(140, label)
+
+
+def _apart(first: float, second: float) -> tuple[float, float]:
+    """Where two names stand, in px, so that neither covers the other."""
+    if abs(first - second) >= 13:
+        return first, second
+    middle = min(max((first + second) / 2, 20.0), 112.0)
+    down = 6.5 if first >= second else -6.5
+    return middle + down, middle - down

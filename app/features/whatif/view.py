@@ -200,7 +200,7 @@ class _Both:
             tuple(float(run.value_at("probs", (self.last, token))) for run in (self.base, self.changed))
             for token in listed
         ]
-        most = charts.largest([_visible(after - before) for before, after in pairs])
+        most = numbers.largest([_visible(after - before) for before, after in pairs])
         return tuple(
             TokenRow(
                 token_html(self.base.model.tokenizer, token),

@@ -12,7 +12,7 @@ from app.panels.learning.numbers import (
     difference,
     points,
 )
-from app.render import charts
+from app.render import charts, numbers
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class ShareRow:
 
 def shares(show: Show) -> tuple[list[ShareRow], Markup]:
     learned, k = show.learned, show.k
-    most = charts.largest([change.after - change.before for change in learned.changes])
+    most = numbers.largest([change.after - change.before for change in learned.changes])
     rows = []
     for c in learned.changes:
         at = f"probs[{show.last},{c.token}]"

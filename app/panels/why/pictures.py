@@ -213,7 +213,7 @@ def _by_head(e: Explanation, links: Links) -> Parts | None:
         ("bias", float(e.products.sum()) - heads, f"{e.site.removesuffix('_out')}.b_O[{_last_index(e.address)}]")
     )
     shown = column_text([x for _, x, _ in named])
-    most = charts.largest([x for _, x, _ in named])
+    most = numbers.largest([x for _, x, _ in named])
     parts = tuple(
         Part(Markup(name), charts.signed_bar(x, most, 160), links.to(at, text, title=at))
         for (name, x, at), text in zip(named, shown, strict=True)

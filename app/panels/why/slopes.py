@@ -157,7 +157,7 @@ def by_reader(run: Run, e: Explanation, node: Node, at: Place, links: Links) -> 
     if len(found) < 2 or node.name == "logits" or all(reader.stop - reader.start == 1 for reader in found):
         return None
     shown = column_text([reader.value for reader in found])
-    most = charts.largest([reader.value for reader in found])
+    most = numbers.largest([reader.value for reader in found])
     parts = tuple(
         Part(
             escape(reader.words),

@@ -86,7 +86,7 @@ def terms_table(run: Run, e: Explanation, op: Op | None, links: Links, order: In
 
 def column_text(values: Sequence[float], figures: int = 4) -> list[str]:
     """Numbers of one column with the same decimals, so that their points stand under each other."""
-    most = charts.largest(values)
+    most = numbers.largest(values)
     if most == 0 or not 1e-5 <= most < 1e6:
         return [numbers.value(x) for x in values]
     figures -= most < 1e-3
@@ -131,7 +131,7 @@ class SumTable:
         self.others = e.n_terms - len(e.terms)
         self.rest = self._rest()
         shown = [term.product for term in e.terms]
-        self.bar = charts.largest(shown)
+        self.bar = numbers.largest(shown)
         if self.others and abs(self.rest) <= 8 * self.bar:
             self.bar = max(self.bar, abs(self.rest))
 
@@ -143,7 +143,7 @@ class SumTable:
 
     def _is_plain(self) -> bool:
         """Terms of one kind, in figures that are not long."""
-        most = charts.largest([term.product for term in self.terms])
+        most = numbers.largest([term.product for term in self.terms])
         return most >= 1e-3 and len({term.label for term in self.terms}) == 1
 
     def _has_totals(self) -> bool:
@@ -398,7 +398,7 @@ class SoftmaxTable:
         afters = ["before", "exp", "after"]
         values = {which: [self._value(which, n) for n in self.places] for which in afters}
         shown = {which: column_text(values[which]) for which in ("before", "exp")}
-        most = charts.largest(values["before"])
+        most = numbers.largest(values["before"])
         rows = []
         for k, n in enumerate(self.places):
             share = float(self.exps[k]) / self.total
