@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 
 from benchmarks import nets
 from benchmarks.race import Race
-from model.arch.gpt2.network import Block
+from model.arch.gpt2.network import GPT2Block
 from model.ops.update import Rate
 from model.runtime.backward import site_gradients
 from model.runtime.learn import Learning
@@ -87,7 +87,7 @@ def products(n: int) -> None:
     rows, wide = noise(n, net.config.d_model), noise(n, net.config.d_mlp)
     with torch.no_grad():
         for block in net.blocks:
-            assert isinstance(block, Block)
+            assert isinstance(block, GPT2Block)
             rows @ block.attn.W_QKV, rows @ block.attn.W_O, rows @ block.mlp.W_in, wide @ block.mlp.W_out
         rows @ net.W_E.T
 

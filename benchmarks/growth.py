@@ -16,7 +16,7 @@ from app.settings import AppSettings
 from benchmarks import nets
 from benchmarks.nets import GPT2_SMALL
 from benchmarks.table import Row, Table
-from model.arch.gpt2.config import Config
+from model.arch.gpt2.config import GPT2Config
 from model.arch.gpt2.network import GPT2
 from model.runtime.backward import site_gradients
 from model.runtime.language_model import LanguageModel
@@ -83,7 +83,7 @@ def by_size() -> Table:
     )
 
 
-def of_shape(name: str, config: Config) -> Row:
+def of_shape(name: str, config: GPT2Config) -> Row:
     n = sum(p.numel() for p in on_meta(config).parameters())
     size = 4 * n
     told = (name, f"{n / 1e6:,.0f} M", f"{size / MEGA:,.0f}")
@@ -108,12 +108,12 @@ def timed(call: Callable[[], T]) -> tuple[float, T]:
     return median(times[1:]), found
 
 
-def on_meta(config: Config) -> GPT2:
+def on_meta(config: GPT2Config) -> GPT2:
     with torch.device("meta"):
         return GPT2(config)
 
 
-def with_random_weights(config: Config) -> GPT2:
+def with_random_weights(config: GPT2Config) -> GPT2:
     """One draw of a million numbers, over and over: for timing as good as others, and a hundred times quicker."""
     net = on_meta(config).to_empty(device="cpu")
     drawn = 0.02 * torch.randn(2**20, generator=torch.Generator().manual_seed(0))

@@ -26,13 +26,13 @@ from urllib.request import Request, urlopen
 
 import torch
 
-from model.arch.gpt2.config import Config
+from model.arch.gpt2.config import GPT2Config
 from model.arch.gpt2.network import GPT2
 from model.arch.graph import Graph
 from model.loading import EMBEDDED
 from model.weights.checkpoints import save_network
 
-GPT2_SMALL = Config(n_layer=12, n_head=12, d_model=768, d_mlp=3072, d_vocab=50257, n_ctx=1024)
+GPT2_SMALL = GPT2Config(n_layer=12, n_head=12, d_model=768, d_mlp=3072, d_vocab=50257, n_ctx=1024)
 MOST_MEMORY = 2500  # MB
 MOST_PAGE, MOST_PANEL = 120, 40  # kB
 RANDOM = 1000  # addresses explained

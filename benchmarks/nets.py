@@ -7,15 +7,16 @@ from functools import cache
 from typing import Any, cast
 
 import torch
-from transformers import GPT2Config, GPT2LMHeadModel
+from transformers import GPT2Config as HFConfig
+from transformers import GPT2LMHeadModel
 
-from model.arch.gpt2.config import Config
+from model.arch.gpt2.config import GPT2Config
 from model.arch.gpt2.network import GPT2
 from model.arch.gpt2.stored import hf_names
 from model.runtime.language_model import LanguageModel
 from model.weights.tokenizer import Tokenizer
 
-GPT2_SMALL = Config(n_layer=12, n_head=12, d_model=768, d_mlp=3072, d_vocab=50257, n_ctx=1024)
+GPT2_SMALL = GPT2Config(n_layer=12, n_head=12, d_model=768, d_mlp=3072, d_vocab=50257, n_ctx=1024)
 
 
 @cache
@@ -37,7 +38,7 @@ def theirs(attention: str = "sdpa") -> GPT2LMHeadModel:
     """transformers' network over the same tensors; `attention` is "sdpa", its default, or "eager"."""
     settings = {k: v for k, v in GPT2_SMALL.to_hf(0).items() if k not in ("architectures", "model_type")}
     with torch.device("meta"):
-        net: Any = GPT2LMHeadModel(GPT2Config(**settings | {"attn_implementation": attention}))
+        net: Any = GPT2LMHeadModel(HFConfig(**settings | {"attn_implementation": attention}))
     state = ours().net.state_dict()
     tensors = {f"transformer.{name}": state[mine] for name, mine in hf_names(GPT2_SMALL).items()}
     net.load_state_dict(tensors | {"lm_head.weight": state["W_E"]}, assign=True)

@@ -23,7 +23,7 @@ from benchmarks.long_text import PANEL, checkpoint
 from benchmarks.nets import GPT2_SMALL
 from benchmarks.table import Row, Table, verdict
 from model.address.parser import Address
-from model.arch.gpt2.config import Config
+from model.arch.gpt2.config import GPT2Config
 from model.arch.graph import Graph
 from model.loading import EMBEDDED, load
 
@@ -99,7 +99,7 @@ def first_pages(reader: Reader) -> Row:
     )  # fmt: skip
 
 
-def explanations(reader: Reader, title: str, config: Config) -> Table:
+def explanations(reader: Reader, title: str, config: GPT2Config) -> Table:
     """The why panel at random places of every site and parameter of a middle block and around the blocks."""
     graph, drawn, text = Graph(config), random.Random(0), sentence(0)
     n_pos = len(reader.client.get("/api/v1/run", params={"text": text}).json()["tokens"])

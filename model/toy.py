@@ -12,8 +12,8 @@ from pathlib import Path
 
 import torch
 
-from model.arch.gpt2.config import Config
-from model.arch.gpt2.network import GPT2
+from model.arch.gpt2.config import GPT2Config
+from model.arch.registry import architecture_of
 from model.runtime.language_model import LanguageModel
 from model.weights.checkpoints import save_network
 from model.weights.tokenizer import Tokenizer, write_tokenizer
@@ -21,7 +21,7 @@ from model.weights.tokenizer import Tokenizer, write_tokenizer
 WORDS = ("the", " cat", " sat", " on", " the", " mat", " dog")
 START_ID = 0
 PIECES = r" ?\p{L}+| ?[^\s\p{L}]+|\s+"
-CONFIG = Config(n_layer=1, n_head=2, d_model=4, d_mlp=8, d_vocab=8, n_ctx=8, act="relu")
+CONFIG = GPT2Config(n_layer=1, n_head=2, d_model=4, d_mlp=8, d_vocab=8, n_ctx=8, act="relu")
 
 # Rows of W_E are <|endoftext|> and WORDS in order; W_QKV holds queries, keys and values side by side, two heads each.
 WEIGHTS: dict[str, Sequence[Sequence[float]] | Sequence[float]] = {
@@ -82,7 +82,7 @@ WEIGHTS: dict[str, Sequence[Sequence[float]] | Sequence[float]] = {
 
 def toy() -> LanguageModel:
     """The toy as a loaded model. It is made in memory; `save_toy` writes it as a checkpoint directory."""
-    net = GPT2(CONFIG)
+    net = architecture_of(CONFIG).network(CONFIG)
     net.load_state_dict({name: torch.tensor(values) for name, values in WEIGHTS.items()}, strict=False)
     vocab = {word.encode(): n + 1 for n, word in enumerate(WORDS)}
     return LanguageModel("toy", net.eval(), Tokenizer(vocab, START_ID, PIECES))

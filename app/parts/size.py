@@ -8,7 +8,7 @@ from pydantic import Field
 
 from app.parts import base
 from app.parts.base import Part, Scene
-from model.arch.gpt2.config import Config
+from model.arch.base import Config
 
 
 @dataclass(frozen=True)

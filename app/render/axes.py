@@ -8,8 +8,7 @@ from markupsafe import Markup, escape
 
 from app.render import numbers
 from app.render.tokens import token_html
-from model.arch.base import Node
-from model.arch.gpt2.config import Config
+from model.arch.base import Config, Node
 from model.runtime.run import Run
 from model.weights.tokenizer import Tokenizer
 

@@ -25,7 +25,8 @@ from app.server.process import machine_memory, use_threads
 from app.settings import AppSettings
 from app.stores.downloads import Downloads
 from model import LanguageModel, load
-from model.arch.gpt2.config import Config
+from model.arch.base import Config
+from model.arch.registry import architecture_of, config_from
 from model.errors import CheckpointError, ReaderError, UnknownModel
 from model.loading import EMBEDDED
 from model.runtime.device import chosen
@@ -80,7 +81,7 @@ class Entry:
     @property
     def n_parameters(self) -> int:
         """All weights, the embedding table counted once."""
-        return count_parameters(self.config)
+        return architecture_of(self.config).n_parameters(self.config)
 
     @property
     def memory(self) -> int:
@@ -92,14 +93,6 @@ class Entry:
         """Bytes of the file with its weights; 0 where it has none."""
         path = self.directory / WEIGHTS if self.directory else None
         return path.stat().st_size if path is not None and path.exists() else 0
-
-
-def count_parameters(c: Config) -> int:
-    """All weights of a network of this shape, the embedding table counted once."""
-    attention = 4 * c.d_model * c.d_model + 4 * c.d_model
-    feed_forward = 2 * c.d_model * c.d_mlp + c.d_mlp + c.d_model
-    block = attention + feed_forward + 4 * c.d_model
-    return (c.d_vocab + c.n_ctx) * c.d_model + c.n_layer * block + 2 * c.d_model
 
 
 @dataclass
@@ -386,7 +379,7 @@ def _of_directory(directory: Path) -> Entry:
 
 def _config(directory: Path) -> Config:
     try:
-        return Config.from_hf(json.loads((directory / "config.json").read_text("utf-8")))
+        return config_from(json.loads((directory / "config.json").read_text("utf-8")))
     except ValueError as fault:
         message = fault.message if isinstance(fault, CheckpointError) else str(fault)
         raise CheckpointError(f"{directory}: {message}") from None

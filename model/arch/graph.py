@@ -8,9 +8,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator
 
-from model.arch.base import Node
-from model.arch.gpt2.config import Config
-from model.arch.gpt2.nodes import nodes
+from model.arch.base import AXES, Config, Node
+from model.arch.registry import architecture_of
 from model.errors import UnknownSite
 
 
@@ -18,8 +17,10 @@ class Graph:
     """Nodes by name, in order of computation; parameters come just before the site that first reads them."""
 
     def __init__(self, config: Config) -> None:
+        architecture = architecture_of(config)
         self.config = config
-        self.nodes: dict[str, Node] = {node.name: node for node in nodes(config)}
+        self._sizes = architecture.sizes(config)
+        self.nodes: dict[str, Node] = {node.name: node for node in architecture.nodes(config)}
         self._consumers: dict[str, list[Node]] = {name: [] for name in self.nodes}
         self._gradient_consumers: dict[str, list[Node]] = {name: [] for name in self.nodes}
         for node in self.nodes.values():
@@ -63,19 +64,7 @@ class Graph:
 
     def size(self, axis: str, n_pos: int) -> int:
         """How many places an axis has in a run of `n_pos` tokens."""
-        c = self.config
-        sizes = {
-            "pos": n_pos,
-            "query": n_pos,
-            "key": n_pos,
-            "head": c.n_head,
-            "d_head": c.d_head,
-            "d_model": c.d_model,
-            "d_mlp": c.d_mlp,
-            "d_vocab": c.d_vocab,
-            "n_ctx": c.n_ctx,
-        }
-        return sizes[axis]
+        return n_pos if AXES[axis].is_text else self._sizes[axis]
 
     def _nearest(self, name: str) -> str:
         if name.startswith("blocks.") and name.split(".")[1].isdecimal():

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from model.arch.gpt2.network import GPT2, Attention, Block, LayerNorm
+from model.arch.gpt2.network import GPT2, Attention, GPT2Block, LayerNorm
 
 
 def norm(ln: LayerNorm, x: Tensor) -> Tensor:
@@ -31,7 +31,7 @@ def attention(attn: Attention, x: Tensor) -> tuple[Tensor, Tensor]:
     return F.linear(z.transpose(1, 2).reshape(batch, pos, d_model), attn.W_O.T, attn.b_O), pattern
 
 
-def feed_forward(block: Block, x: Tensor) -> Tensor:
+def feed_forward(block: GPT2Block, x: Tensor) -> Tensor:
     bent = F.gelu(F.linear(x, block.mlp.W_in.T, block.mlp.b_in), approximate="tanh")
     return F.linear(bent, block.mlp.W_out.T, block.mlp.b_out)
 
@@ -40,7 +40,7 @@ def fused_logits(net: GPT2, tokens: Tensor) -> tuple[Tensor, list[Tensor]]:
     """Token ids [batch, pos] → logits [batch, pos, d_vocab], as `net(tokens)`, and each block's pattern."""
     x, patterns = F.embedding(tokens, net.W_E) + net.W_pos[: tokens.shape[1]], []
     for block in net.blocks:
-        assert isinstance(block, Block)
+        assert isinstance(block, GPT2Block)
         out, pattern = attention(block.attn, norm(block.ln1, x))
         patterns.append(pattern)
         x = x + out

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import torch
 
-from model.arch.gpt2.config import Config
-from model.arch.gpt2.network import GPT2
+from model.arch.base import Config
+from model.arch.network import Network
 from model.embedded import CARD, WEIGHTS
 from model.embedded.corpus import Corpus
 from model.embedded.skills import (
@@ -66,7 +66,7 @@ PROMPTS = (
 class Measured:
     """The model as the measurements see it (what `model.study.heads` asks of a loaded model)."""
 
-    net: GPT2
+    net: Network
     tokenizer: Tokenizer
 
     @property

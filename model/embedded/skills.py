@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from model.arch.gpt2.network import GPT2
+from model.arch.network import Network
 from model.embedded.giving import gift
 from model.embedded.sentences import agreement, closing, repeated
 from model.weights.tokenizer import Tokenizer
@@ -18,7 +18,7 @@ DEFAULT = "When Mary and John went to the store, John gave a drink to"
 
 
 @torch.no_grad()
-def probabilities(net: GPT2, tokenizer: Tokenizer, texts: list[str]) -> Tensor:
+def probabilities(net: Network, tokenizer: Tokenizer, texts: list[str]) -> Tensor:
     """Next-token probabilities [text, d_vocab] after each text; texts of one length run as one batch."""
     ids = [[tokenizer.start_id, *tokenizer.encode(t)] for t in texts]
     found = torch.empty(len(texts), net.config.d_vocab)
@@ -38,7 +38,7 @@ def share(right: Iterator[bool]) -> float:
     return sum(answers) / len(answers)
 
 
-def receivers(net: GPT2, tokenizer: Tokenizer, n: int, held_out: bool = True) -> float:
+def receivers(net: Network, tokenizer: Tokenizer, n: int, held_out: bool = True) -> float:
     """Share of giver/receiver sentences whose receiver is the top token."""
     rng = random.Random("receivers")
     gifts = [gift(rng, held_out) for _ in range(n)]
@@ -46,7 +46,7 @@ def receivers(net: GPT2, tokenizer: Tokenizer, n: int, held_out: bool = True) ->
     return share(int(t) == first_token(tokenizer, " " + g.receiver) for g, t in zip(gifts, top, strict=True))
 
 
-def agreements(net: GPT2, tokenizer: Tokenizer, n: int) -> float:
+def agreements(net: Network, tokenizer: Tokenizer, n: int) -> float:
     """Share of sentences in which the verb's right form is likelier than its wrong one."""
     rng = random.Random("agreements")
     cases = [agreement(rng, held_out=True, opposite=True) for _ in range(n)]
@@ -56,7 +56,7 @@ def agreements(net: GPT2, tokenizer: Tokenizer, n: int) -> float:
     return share(bool(row[r] > row[w]) for row, r, w in zip(p, right, wrong, strict=True))
 
 
-def closings(net: GPT2, tokenizer: Tokenizer, n: int) -> float:
+def closings(net: Network, tokenizer: Tokenizer, n: int) -> float:
     """Share of places where a bracket or quote is due and the right closer is the top token."""
     rng = random.Random("closings")
     cases = [closing(rng) for _ in range(n)]
@@ -70,7 +70,7 @@ def closes(token: str | None, closer: str) -> bool:
 
 
 @torch.no_grad()
-def repetition(net: GPT2, tokenizer: Tokenizer, n: int) -> tuple[float, float]:
+def repetition(net: Network, tokenizer: Tokenizer, n: int) -> tuple[float, float]:
     """Mean −log p over the first and over the second copy of a random word sequence."""
     rng = random.Random("repetition")
     first, second = [], []
@@ -84,7 +84,7 @@ def repetition(net: GPT2, tokenizer: Tokenizer, n: int) -> tuple[float, float]:
 
 
 @torch.no_grad()
-def loss_per_token(net: GPT2, rows: list[list[int]]) -> float:
+def loss_per_token(net: Network, rows: list[list[int]]) -> float:
     """Mean −log p per predicted token over rows of any length."""
     total, n = 0.0, 0
     for row in rows:
@@ -93,7 +93,7 @@ def loss_per_token(net: GPT2, rows: list[list[int]]) -> float:
     return total / n
 
 
-def glance(net: GPT2, tokenizer: Tokenizer, n: int = 100) -> str:
+def glance(net: Network, tokenizer: Tokenizer, n: int = 100) -> str:
     """One line on all skills from small samples: what training prints along the way."""
     p = probabilities(net, tokenizer, [DEFAULT])[0]
     first, second = repetition(net, tokenizer, 20)

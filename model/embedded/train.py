@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from tqdm import tqdm
 
-from model.arch.gpt2.config import Config
+from model.arch.gpt2.config import GPT2Config
 from model.arch.gpt2.network import GPT2
 from model.embedded import WEIGHTS
 from model.embedded.corpus import Corpus, held_out_rows
@@ -70,7 +70,7 @@ def learning_rate(s: Settings, step: int) -> float:
 @torch.no_grad()
 def new_network(s: Settings, d_vocab: int) -> GPT2:
     """GPT-2's start, its spread 0.02 carried over from a width of 768: a narrower sum needs wider terms."""
-    net = GPT2(Config(s.n_layer, s.n_head, s.d_model, 4 * s.d_model, d_vocab, s.n_ctx))
+    net = GPT2(GPT2Config(s.n_layer, s.n_head, s.d_model, 4 * s.d_model, d_vocab, s.n_ctx))
     net.init_weights(torch.Generator().manual_seed(s.seed))
     for p in net.parameters():
         if p.dim() > 1:

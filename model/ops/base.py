@@ -195,6 +195,12 @@ class Op:
         raise NotImplementedError
 
 
+class View(Op):
+    """Another reading of numbers that the network has: derived on demand, never captured, read by no other op."""
+
+    passes_on = ()
+
+
 def every() -> slice:
     """The slice `:`."""
     return slice(None, None)

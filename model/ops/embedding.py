@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from model.address.parser import Index
-from model.ops.base import IDENTITY, Constant, Group, Op, Place, Ref, Rule, along, every, grad, subscript
+from model.ops.base import IDENTITY, Constant, Group, Op, Place, Ref, Rule, View, along, every, grad, subscript
 
 if TYPE_CHECKING:
     from model.runtime.run import Run
@@ -62,11 +62,10 @@ class Parameter(Op):
         return Rule("given", notes=tuple(notes))
 
 
-class Tied(Op):
+class Tied(View):
     """`W_U[i,v]`, the unembedding: another name for `W_E[v,i]`."""
 
     name, out, reads = "tied", "W_U", ("W_E",)
-    passes_on = ()
 
     def derive(self, run: Run) -> Tensor:
         return run.tensor("W_E").T

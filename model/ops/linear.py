@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from model.address.parser import Address, Index
-from model.ops.base import Group, Op, Place, Ref, Rule, along, every, grad, grid, subscript
+from model.ops.base import Group, Op, Place, Ref, Rule, View, along, every, grad, grid, subscript
 
 if TYPE_CHECKING:
     from model.runtime.run import Run
@@ -74,14 +74,11 @@ class SumProduct(Op):
         says: str,
         bias: Operand | None = None,
         subtotal: Operand | None = None,
-        is_view: bool = False,
     ) -> None:
         self.name, self.out, self.letters, self.factors = name, out, letters, factors
         self.symbol, self.says, self.bias, self.subtotal = symbol, says, bias, subtotal
         self.reads = tuple(f.site for f in factors) + ((bias.site,) if bias else ())
-        if is_view:
-            self.passes_on = ()
-        elif subtotal:
+        if subtotal:
             self.passes_on = (*self.reads, subtotal.site)
         self.operands = [o for o in (*factors, bias, subtotal) if o is not None]
         read = dict.fromkeys("".join(f.letters for f in factors))
@@ -185,3 +182,7 @@ class SumProduct(Op):
         tokens = {f"token_{letter}": f"{{t{words[letter]}}}" for letter in self.letters if letter in "tqk"}
         entry = {"entry": f"{{v{words['v']}}}"} if "v" in self.letters else {}
         return self.says.format(**words, **sizes, **tokens, **entry)
+
+
+class PartialSums(View, SumProduct):
+    """The terms of a sum kept apart along one of its axes, as a site of its own."""

@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 
 from model.address.parser import Address, Index
-from model.arch.gpt2.network import GPT2
-from model.arch.hooks import BackwardPass
+from model.arch.network import BackwardPass, Network
 from model.errors import AddressError
 from model.ops.base import Group, Place, Ref, Rule, along, refs_in
 from model.ops.loss import minus_log_p, too_small
@@ -28,8 +27,8 @@ if TYPE_CHECKING:
 
 
 @torch.no_grad()
-def site_gradients(run: Run, net: GPT2 | None = None) -> dict[str, Tensor]:
-    """∂loss/∂site for every captured site but `qk`, float32, axes as in the graph, by one pass back (`GPT2.backward`).
+def site_gradients(run: Run, net: Network | None = None) -> dict[str, Tensor]:
+    """∂loss/∂site for every captured site but `qk`, float32, axes as in the graph, by one `Network.backward`.
 
     `net` is the network that made the run, if not the model's own. Raises ValueError for a run with numbers set.
 
@@ -46,7 +45,7 @@ def site_gradients(run: Run, net: GPT2 | None = None) -> dict[str, Tensor]:
     net = net or run.model.capture.net
     device = net.W_E.device
     final = torch.zeros_like(run.tensor("ln_final.out"), device=device)
-    final[scored] = found["logits"].to(device) @ net.W_E
+    final[scored] = found["logits"].to(device) @ net.unembedding
     net.backward(final, BackwardPass(lambda site: run.tensor(site).to(device), slopes))
     return {site: slope.cpu() for site, slope in slopes.items()}
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from model.arch.gpt2.network import Block
-from model.arch.hooks import BackwardPass
+from model.arch.network import BackwardPass
 from model.runtime.patch import Patch
 
 if TYPE_CHECKING:
@@ -39,9 +38,7 @@ class Blockwise:
 
     def enter(self) -> Sites:
         """From the tokens to their embeddings: the stream that enters block 0 is the sum of what is given."""
-        net = self._net
-        return self._sites(lambda: net.embed(net.W_E[self._tokens][None]),
-                           lambda: net.pos_embed(net.W_pos[: len(self._tokens)][None]))  # fmt: skip
+        return self._sites(lambda: self._net.enter(self._tokens[None]))
 
     def block(self, n: int, stream: Tensor) -> Sites:
         """Through block `n`, from the stream that enters it (before a change of its `resid_pre`)."""
@@ -51,17 +48,16 @@ class Blockwise:
         """From the stream that leaves the last block through the final norm to the logits."""
         return self._sites(lambda: self._net.unembed(self._net.ln_final(self._there(stream)[None])))
 
-    def _sites(self, *calls: Callable[[], Tensor]) -> Sites:
+    def _sites(self, call: Callable[[], Tensor]) -> Sites:
         with torch.no_grad(), self._capture.recording(self._patches) as captured:
-            for call in calls:
-                call()
+            call()
         return {site: output[0].cpu() for site, output in captured.items()}
 
     # -- the way back
 
     def unembed_back(self, logits: Tensor) -> Tensor:
         """Along the final norm's output, position by position."""
-        return (self._there(logits) @ self._net.W_E).cpu()
+        return (self._there(logits) @ self._net.unembedding).cpu()
 
     def leave_back(self, out: Tensor, values: Values) -> Sites:
         """Back through the final norm: slopes of its sites, and of the stream that leaves the last block."""
@@ -75,10 +71,8 @@ class Blockwise:
     def block_back(self, n: int, out: Tensor, values: Values) -> Sites:
         """Back through block `n`: slopes of its captured sites, but for `qk`."""
         slopes: Sites = {}
-        block = self._net.blocks[n]
-        assert isinstance(block, Block)
         with torch.no_grad():
-            block.backward(self._there(out), self._trail(values, slopes, f"blocks.{n}."))
+            self._net.block(n).backward(self._there(out), self._trail(values, slopes, f"blocks.{n}."))
         return {site: slope.cpu() for site, slope in slopes.items()}
 
     # -- where the network is

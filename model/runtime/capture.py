@@ -10,16 +10,15 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from model.arch.gpt2.config import Config
-from model.arch.gpt2.network import GPT2
-from model.arch.hooks import HookPoint
+from model.arch.network import HookPoint, Network
+from model.arch.registry import architecture_of
 from model.runtime.patch import Patch
 
 
 class Capture:
     """Hangs a hook on every hook point of `net`, once. Several threads may capture at once, each into its own."""
 
-    def __init__(self, net: GPT2) -> None:
+    def __init__(self, net: Network) -> None:
         self.net = net
         self.sites = [site for site, module in net.named_modules() if isinstance(module, HookPoint)]
         self._own = threading.local()
@@ -53,12 +52,13 @@ class Capture:
     def changed_weights(self, patches: Sequence[Patch]) -> dict[str, Tensor]:
         """The network's own parameters that patches change, as changed copies under the network's names."""
         stored = dict(self.net.named_parameters()) if patches else {}
+        architecture = architecture_of(self.net.config)
         changed: dict[str, Tensor] = {}
         for patch in patches:
             if patch.at.site not in self.sites:
-                name = stored_under(patch.at.site)
+                name = architecture.stored_under(patch.at.site)
                 copy = changed.get(name, stored[name]).detach().clone()
-                view = views(name, copy, self.net.config)[patch.at.site]
+                view = architecture.views(name, copy, self.net.config)[patch.at.site]
                 view[...] = patch.applied(view)
                 changed[name] = copy
         return changed
@@ -77,34 +77,9 @@ def _keep(
     return output
 
 
-def stored_under(name: str) -> str:
-    """The network's name for the tensor that holds a parameter: W_Q, W_K and W_V lie side by side in W_QKV."""
-    attn, _, short = name.rpartition(".")
-    return f"{attn}.{short[0]}_QKV" if short in ("W_Q", "W_K", "W_V", "b_Q", "b_K", "b_V") else name
-
-
-def views(name: str, tensor: Tensor, c: Config) -> dict[str, Tensor]:
-    """A stored parameter under the graph's names and axes, as views: attention's is [d_model, 3·d_model]."""
-    attn = name.rpartition(".")[0]
-    if name.endswith("W_QKV"):
-        parts = zip("QKV", tensor.split(c.d_model, dim=1), strict=True)
-        return {f"{attn}.W_{x}": part.view(c.d_model, c.n_head, c.d_head).permute(1, 0, 2) for x, part in parts}
-    if name.endswith("b_QKV"):
-        parts = zip("QKV", tensor.split(c.d_model), strict=True)
-        return {f"{attn}.b_{x}": part.view(c.n_head, c.d_head) for x, part in parts}
-    if name.endswith("W_O"):
-        return {name: tensor.view(c.n_head, c.d_head, c.d_model)}
-    return {name: tensor}
-
-
-def all_views(stored: Mapping[str, Tensor], c: Config) -> dict[str, Tensor]:
-    """Parameters under the graph's names and axes, as views of the stored ones, never copies."""
-    found: dict[str, Tensor] = {}
-    for name, tensor in stored.items():
-        found |= views(name, tensor.detach(), c)
+def parameter_views(net: Network) -> dict[str, Tensor]:
+    """All parameters of a network under the graph's names and axes, as views of the stored ones, never copies."""
+    views, found = architecture_of(net.config).views, dict[str, Tensor]()
+    for name, tensor in net.named_parameters():
+        found |= views(name, tensor.detach(), net.config)
     return found
-
-
-def parameter_views(net: GPT2) -> dict[str, Tensor]:
-    """All parameters of a network under the graph's names and axes."""
-    return all_views(dict(net.named_parameters()), net.config)

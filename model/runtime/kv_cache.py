@@ -11,13 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
-from model.arch.gpt2.network import GPT2, Attention, Block
+from model.arch.network import Network
 
 
 @dataclass(frozen=True)
@@ -46,10 +44,10 @@ def pairs_without_cache(t: int) -> int:
 class KVCache:
     """`keys` and `values` [layer, head, pos, d_head] with room for the whole context, filled up to `length`."""
 
-    def __init__(self, net: GPT2) -> None:
+    def __init__(self, net: Network) -> None:
         c = net.config
         self.net, self.length = net, 0
-        self.keys = net.W_E.new_empty(c.n_layer, c.n_head, c.n_ctx, c.d_head)
+        self.keys = net.W_E.new_empty(c.n_layer, c.n_kv_head, c.n_ctx, c.d_head)
         self.values = torch.empty_like(self.keys)
 
     def append(self, tokens: Sequence[int]) -> Tensor:
@@ -58,36 +56,22 @@ class KVCache:
         if stop > self.net.config.n_ctx:
             raise ValueError(f"{stop} tokens do not fit a context of {self.net.config.n_ctx}")
         with torch.inference_mode():
-            x = self.net.W_E[torch.tensor(tokens, device=self.keys.device)] + self.net.W_pos[start:stop]
-            for layer, block in enumerate(blocks_of(self.net)):
-                x = x + self._attend(block.attn, layer, block.ln1(x), start)
+            x = self.net.enter(torch.tensor([tokens], device=self.keys.device), start)[0]
+            for layer in range(len(self.net.blocks)):
+                block = self.net.block(layer)
+                keys, values = self.keys[layer, :, :stop], self.values[layer, :, :stop]
+                x = x + block.attn.read_on(block.ln1(x), keys, values)
                 x = x + block.mlp(block.ln2(x))
-            logits: Tensor = self.net.ln_final(x[-1]) @ self.net.W_E.T
+            logits: Tensor = self.net.ln_final(x[-1]) @ self.net.unembedding.T
         self.length = stop
         return logits.cpu()
 
-    def _attend(self, attn: Attention, layer: int, x: Tensor, start: int) -> Tensor:
-        """Attention of the new rows [new, d_model], at positions from `start` on, over every row up to their own."""
-        new, d_model = x.shape
-        q, k, v = (x @ attn.W_QKV + attn.b_QKV).view(new, 3, attn.c.n_head, attn.c.d_head).permute(1, 2, 0, 3)
-        keys, values = self.keys[layer, :, : start + new], self.values[layer, :, : start + new]
-        keys[:, start:], values[:, start:] = k, v
-        sees_all = new == 1
-        seen = None if sees_all else x.new_ones(new, start + new, dtype=torch.bool).tril(start)
-        z = F.scaled_dot_product_attention(q[None], keys[None], values[None], attn_mask=seen)[0]
-        return z.transpose(0, 1).reshape(new, d_model) @ attn.W_O + attn.b_O
 
-
-def logits_without_cache(net: GPT2, tokens: Sequence[int]) -> Tensor:
+def logits_without_cache(net: Network, tokens: Sequence[int]) -> Tensor:
     """Logits [d_vocab] of the last token, every row computed afresh by the network's own blocks."""
     with torch.inference_mode():
-        x = net.W_E[torch.tensor([tokens], device=net.W_E.device)] + net.W_pos[: len(tokens)]
-        for block in blocks_of(net):
+        x = net.enter(torch.tensor([tokens], device=net.W_E.device))
+        for block in net.blocks:
             x = block(x)
-        logits: Tensor = net.ln_final(x[0, -1]) @ net.W_E.T
+        logits: Tensor = net.ln_final(x[0, -1]) @ net.unembedding.T
     return logits.cpu()
-
-
-def blocks_of(net: GPT2) -> list[Block]:
-    """The blocks, by their type."""
-    return cast("list[Block]", list(net.blocks))

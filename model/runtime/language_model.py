@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from model.arch.gpt2.network import GPT2
 from model.arch.graph import Graph
+from model.arch.network import Network
+from model.arch.registry import architecture_of
 from model.errors import TargetError, TextError
-from model.runtime.capture import Capture, parameter_views, views
+from model.runtime.capture import Capture, parameter_views
 from model.runtime.patch import Patch
 from model.runtime.run import SEQUENCE, Run
 from model.weights.tokenizer import Tokenizer
@@ -32,7 +33,7 @@ TOKEN_IDS = re.compile(r"ids:\d{1,7}(,\d{1,7})*")
 
 
 class LanguageModel:
-    """`name`, `directory` (None if it was never on disk), `config`, `net`, `tokenizer`, `graph`.
+    """`name`, `directory` (None if it was never on disk), `architecture`, `config`, `net`, `tokenizer`, `graph`.
 
     One forward pass captures every hook point; several threads may run at once, each into its own capture.
     """
@@ -40,13 +41,14 @@ class LanguageModel:
     def __init__(
         self,
         name: str,
-        net: GPT2,
+        net: Network,
         tokenizer: Tokenizer,
         directory: Path | None = None,
         device: torch.device = torch.device("cpu"),  # noqa: B008  (a constant)
     ) -> None:
         self.name, self.net, self.tokenizer, self.directory = name, net.requires_grad_(False), tokenizer, directory
         self.config = net.config
+        self.architecture = architecture_of(net.config)
         self.graph = Graph(net.config)
         self.capture = Capture(net.on(device))  # its network makes the runs; `net` itself stays where it is
         self.hooked = frozenset(self.capture.sites)
@@ -57,9 +59,7 @@ class LanguageModel:
     @cached_property
     def without_additions(self) -> LanguageModel:
         """The same weights, not copied, in a network whose blocks do not add: see `Config.adds`."""
-        with torch.device("meta"):
-            net = GPT2(replace(self.config, adds=False))
-        net.load_state_dict(self.net.state_dict(), assign=True)
+        net = self.net.as_config(replace(self.config, adds=False))
         other = LanguageModel(self.name, net, self.tokenizer, self.directory, self.capture.net.W_E.device)
         other.original = self.original
         return other
@@ -198,7 +198,7 @@ class LanguageModel:
             with torch.no_grad():
                 captured = {site: output[0].cpu() for site, output in self.capture(tokens, patches).items()}
                 for name, weights in self.capture.changed_weights(patches).items():
-                    captured |= views(name, weights.cpu(), self.config)
+                    captured |= self.architecture.views(name, weights.cpu(), self.config)
             run = Run(self, text, tokens, captured, bos=bos, target=target, is_sequence=is_sequence, patches=patches)
         self._pace = min(self._pace, (time.perf_counter() - started) / len(tokens))
         return run

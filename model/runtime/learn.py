@@ -8,7 +8,7 @@ they are done.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -21,10 +21,13 @@ from model.address.parser import (
     map_addresses,
     parse,
 )
-from model.arch.gpt2.config import Config
-from model.arch.gpt2.network import GPT2
+from model.arch.graph import Graph
+from model.arch.network import Network
+from model.arch.registry import architecture_of
 from model.errors import ReaderError
 from model.ops.base import Column, Computed, Difference, Inverse, Ref, Rule
+from model.ops.embedding import Lookup, PositionRow
+from model.ops.linear import SumProduct
 from model.ops.update import Rate, Stepper
 from model.runtime.backward import on_demand, site_gradients
 from model.runtime.capture import Capture, parameter_views
@@ -80,7 +83,7 @@ class Learning:
                 self._step(run, scratch.net, weights, stepper)
         return runs
 
-    def _step(self, run: Run, net: GPT2, weights: dict[str, Tensor], stepper: Stepper) -> None:
+    def _step(self, run: Run, net: Network, weights: dict[str, Tensor], stepper: Stepper) -> None:
         """Move every weight against its slope.
 
         SGD moves a matrix without ever making its slope (see `descend`); AdamW needs slopes, one parameter at a time.
@@ -161,7 +164,7 @@ def scratch_capture(model: LanguageModel) -> Capture:
     return model.capture.on({name: p.detach().clone() for name, p in model.capture.net.named_parameters()})
 
 
-def descend(run: Run, net: GPT2, eta: float) -> None:
+def descend(run: Run, net: Network, eta: float) -> None:
     """θ ← θ − η·∂L/∂θ for every matrix of `net`, which made the run.
 
     A matrix's slope is inputᵀ·∂L/∂output: multiplied and added in one go, it is never held itself.
@@ -174,24 +177,34 @@ def descend(run: Run, net: GPT2, eta: float) -> None:
     def slope(site: str) -> Tensor:
         return run.gradient(site).to(device)
 
-    for name, read, made in products(net.config):
-        along_made = torch.cat([slope(site).flatten(1) for site in made], 1)
-        stored[name].addmm_(value(read).flatten(1).T, along_made, alpha=-eta)
-    scored = slice(run.scored.start, run.scored.stop)
-    net.W_E.addmm_(slope("logits")[scored].T, value("ln_final.out")[scored], alpha=-eta)
-    net.W_E.index_add_(0, run.token_tensor.to(device), slope("embed"), alpha=-eta)
-    net.W_pos[: run.n_pos].sub_(slope("pos_embed"), alpha=eta)
+    for (name, read, is_transposed), made in products(run.model.graph, parameter_views(net)).items():
+        rows = slice(run.scored.start, run.scored.stop) if made == ["logits"] else slice(None)
+        along_made = torch.cat([slope(site)[rows].flatten(1) for site in made], 1)
+        factors = value(read)[rows].flatten(1).T, along_made
+        stored[name].addmm_(*((f.T for f in reversed(factors)) if is_transposed else factors), alpha=-eta)
+    for node in reversed(run.model.graph.sites):
+        if isinstance(node.op, Lookup):
+            stored["W_E"].index_add_(0, run.token_tensor.to(device), slope(node.name), alpha=-eta)
+        elif isinstance(node.op, PositionRow):
+            stored["W_pos"][: run.n_pos].sub_(slope(node.name), alpha=eta)
 
 
-def products(c: Config) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Each block's matrices: the stored name, the site that it multiplies, and the sites that this makes."""
-    for n in range(c.n_layer):
-        block = f"blocks.{n}"
-        attn, mlp = f"{block}.attn", f"{block}.mlp"
-        yield f"{attn}.W_QKV", f"{block}.ln1.out", (f"{attn}.q", f"{attn}.k", f"{attn}.v")
-        yield f"{attn}.W_O", f"{attn}.z", (f"{block}.attn_out",)
-        yield f"{mlp}.W_in", f"{block}.ln2.out", (f"{mlp}.pre",)
-        yield f"{mlp}.W_out", f"{mlp}.post", (f"{block}.mlp_out",)
+def products(graph: Graph, weights: Mapping[str, Tensor]) -> dict[tuple[str, str, bool], list[str]]:
+    """The stored matrices, each with the site that it multiplies and whether its rows are what that makes: sites made.
+
+    `weights` are a network's parameters under the graph's names.
+    """
+    found: dict[tuple[str, str, bool], list[str]] = {}
+    stored_under = architecture_of(graph.config).stored_under
+    for node in graph.sites:
+        if not isinstance(node.op, SumProduct) or node.is_view:
+            continue
+        for weight, read in (node.op.factors, node.op.factors[::-1]):
+            if graph[weight.site].is_parameter:
+                strides = dict(zip(weight.letters, weights[weight.site].stride(), strict=True))
+                is_transposed = min(strides, key=strides.__getitem__) in node.op.summed
+                found.setdefault((stored_under(weight.site), read.site, is_transposed), []).append(node.name)
+    return found
 
 
 def after_steps(address: str, k: int) -> str:

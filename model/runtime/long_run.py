@@ -19,7 +19,6 @@ from model.address.parser import Address, Index
 from model.errors import ReaderError
 from model.runtime.backward import on_demand, slopes_at_the_end
 from model.runtime.blockwise import Blockwise, Sites
-from model.runtime.capture import views
 from model.runtime.patch import Patch
 from model.runtime.run import Run
 from model.runtime.scratch import Scratch
@@ -80,7 +79,7 @@ class LongRun(Run):
             del inside  # before the next block's is made
         kept |= self._parts.leave(stream)
         for name, weights in self._parts.changed_weights.items():
-            kept |= views(name, weights, model.config)
+            kept |= model.architecture.views(name, weights, model.config)
         return kept
 
     @property

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
-from model.arch.gpt2.network import GPT2
+from model.arch.network import Network
 from model.errors import TextError
 from model.study.heads import (
     TEXTS,
@@ -84,7 +84,7 @@ def texts_of(model: Loaded, kind: str) -> list[HeadText]:
     return found
 
 
-def shares(net: GPT2, texts: Sequence[HeadText], block: int, head: int) -> list[float]:
+def shares(net: Network, texts: Sequence[HeadText], block: int, head: int) -> list[float]:
     """Each text's share of the head's attention, measured; texts of one length go through the network together."""
     found: dict[int, float] = {}
     for length in {len(text.tokens) for text in texts}:

@@ -18,8 +18,8 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from model.arch.gpt2.config import Config
-from model.arch.gpt2.network import GPT2
+from model.arch.base import Config
+from model.arch.network import Network
 from model.errors import TextError
 
 
@@ -35,7 +35,7 @@ class Loaded(Protocol):
     """A loaded model, as far as it is needed here."""
 
     @property
-    def net(self) -> GPT2: ...
+    def net(self) -> Network: ...
 
     @property
     def config(self) -> Config: ...
@@ -175,7 +175,7 @@ def repeated_tokens(config: Config, start_id: int, seed: int, length: int = 24) 
 
 
 @torch.no_grad()
-def attention_patterns(net: GPT2, tokens: Tensor) -> Tensor:
+def attention_patterns(net: Network, tokens: Tensor) -> Tensor:
     """[block, batch, head, query, key] of one forward pass over token ids [batch, pos]."""
     net = net.with_weights()
     patterns: list[Tensor] = []
@@ -187,7 +187,7 @@ def attention_patterns(net: GPT2, tokens: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def logits_without(net: GPT2, tokens: Tensor, block: int, head: int) -> Tensor:
+def logits_without(net: Network, tokens: Tensor, block: int, head: int) -> Tensor:
     """Logits [batch, pos, d_vocab] with one head's output z at each position replaced by its mean over the batch.
 
     The mean keeps what the head always says and takes away what it says about this text.

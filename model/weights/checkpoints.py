@@ -1,4 +1,4 @@
-"""Checkpoints in Hugging Face's GPT-2 format: a name for every tensor, every shape checked, safetensors only."""
+"""Checkpoints in Hugging Face's format: a name for every tensor, every shape checked, safetensors only."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from model.arch.gpt2.config import Config
-from model.arch.gpt2.network import GPT2
-from model.arch.gpt2.stored import MASK, hf_names
+from model.arch.architecture import Stored
+from model.arch.base import Config
+from model.arch.network import Network
+from model.arch.registry import architecture_of, config_from
 from model.errors import CheckpointError
 from model.weights.tokenizer import Tokenizer, load_tokenizer
 
@@ -26,7 +27,7 @@ LONGEST_HEADER = 25_000_000  # bytes, as the format's own reader allows
 Advance = Callable[[float], None]  # called with the share that is done, from 0 to 1
 
 
-def load_network(directory: Path, config: Config, advance: Advance | None = None) -> GPT2:
+def load_network(directory: Path, config: Config, advance: Advance | None = None) -> Network:
     """Map `model.safetensors` into memory, as float32. A missing, extra or misshapen tensor is an error that names it.
 
     Parameters that are stored as float32 are the file's own pages, read when first touched, shared with other
@@ -37,46 +38,52 @@ def load_network(directory: Path, config: Config, advance: Advance | None = None
     if not path.exists():
         raise CheckpointError(f"{directory}: {WEIGHTS} is missing", "Only safetensors files are read.")
     with torch.device("meta"):
-        net = GPT2(config)
+        net = architecture_of(config).network(config)
     shapes = {name: tuple(p.shape) for name, p in net.named_parameters()}
-    net.load_state_dict(_read_tensors(path, hf_names(config), shapes, advance), assign=True)
+    net.load_state_dict(_read_tensors(path, architecture_of(config).stored(config), shapes, advance), assign=True)
     return net.eval()
 
 
 def _read_tensors(
-    path: Path, names: dict[str, str], shapes: dict[str, tuple[int, ...]], advance: Advance | None
+    path: Path, stored: Stored, shapes: dict[str, tuple[int, ...]], advance: Advance | None
 ) -> dict[str, Tensor]:
     found: dict[str, Tensor] = {}
-    head = None
+    repeated: dict[str, Tensor] = {}
     try:
         with safe_open(path, framework="pt") as file:
-            for stored in file.keys():  # noqa: SIM118  (the file is no dict and cannot be iterated)
-                name = stored.removeprefix("transformer.")
-                if MASK.fullmatch(name):
+            for full in file.keys():  # noqa: SIM118  (the file is no dict and cannot be iterated)
+                name = full.removeprefix(stored.prefix)
+                if stored.ignored and stored.ignored.fullmatch(name):
                     continue
-                if name == "lm_head.weight":
-                    head = file.get_tensor(stored)
+                if name in stored.repeated:
+                    repeated[name] = file.get_tensor(full)
                     continue
-                if name not in names:
-                    raise CheckpointError(f"{path.name}: extra tensor {stored!r}, which this config has no place for")
-                tensor = file.get_tensor(stored)
-                if tuple(tensor.shape) != shapes[names[name]]:
-                    raise CheckpointError(
-                        f"{path.name}: tensor {stored!r} has shape {list(tensor.shape)}, "
-                        f"but the config asks for {list(shapes[names[name]])}"
-                    )
-                found[names[name]] = tensor.float()
+                ours = stored.names.get(name)
+                if ours is None:
+                    raise CheckpointError(f"{path.name}: extra tensor {full!r}, which this config has no place for")
+                found[ours] = _fitting(path, full, file.get_tensor(full), shapes[ours]).float()
                 if advance is not None:
-                    touch(found[names[name]])
-                    advance(len(found) / len(names))
+                    touch(found[ours])
+                    advance(len(found) / len(stored.names))
     except SafetensorError as fault:
         raise CheckpointError(f"{path.name}: not a readable safetensors file ({fault})") from None
-    missing = [name for name, ours in names.items() if ours not in found]
+    missing = [name for name, ours in stored.names.items() if ours not in found]
     if missing:
         raise CheckpointError(f"{path.name}: missing tensor {missing[0]!r}" + _more(len(missing) - 1))
-    if head is not None and not torch.equal(head.float(), found["W_E"]):
-        raise CheckpointError(f"{path.name}: 'lm_head.weight' differs from 'wte.weight', but GPT-2 ties them")
+    for name, tensor in repeated.items():
+        ours = stored.repeated[name]
+        if not torch.equal(tensor.float(), found[ours]):
+            once = next(theirs for theirs, parameter in stored.names.items() if parameter == ours)
+            raise CheckpointError(f"{path.name}: {name!r} differs from {once!r}, but this architecture ties them")
     return found
+
+
+def _fitting(path: Path, name: str, tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
+    if tuple(tensor.shape) != shape:
+        raise CheckpointError(
+            f"{path.name}: tensor {name!r} has shape {list(tensor.shape)}, but the config asks for {list(shape)}"
+        )
+    return tensor
 
 
 def touch(tensor: Tensor) -> None:
@@ -106,13 +113,13 @@ def read_config(directory: Path) -> Config:
     if not path.exists():
         raise CheckpointError(f"{directory}: config.json is missing")
     try:
-        return Config.from_hf(json.loads(path.read_text("utf-8")))
+        return config_from(json.loads(path.read_text("utf-8")))
     except json.JSONDecodeError as fault:
         raise CheckpointError(f"{path}: not valid JSON ({fault})") from None
 
 
-def read_checkpoint(directory: Path, advance: Advance | None = None) -> tuple[GPT2, Tokenizer]:
-    """The network and the tokenizer of a Hugging Face GPT-2 directory; `advance` as in `load_network`."""
+def read_checkpoint(directory: Path, advance: Advance | None = None) -> tuple[Network, Tokenizer]:
+    """The network and the tokenizer of a Hugging Face directory; `advance` as in `load_network`."""
     if not directory.is_dir():
         raise CheckpointError(f"{directory} is not a directory")
     config = read_config(directory)
@@ -122,13 +129,11 @@ def read_checkpoint(directory: Path, advance: Advance | None = None) -> tuple[GP
     return load_network(directory, config, advance), tokenizer
 
 
-def save_network(directory: Path, net: GPT2, start_id: int, dtype: torch.dtype = torch.float32) -> None:
+def save_network(directory: Path, net: Network, start_id: int, dtype: torch.dtype = torch.float32) -> None:
     """Write `config.json` and `model.safetensors` so that transformers reads them unchanged."""
     directory.mkdir(parents=True, exist_ok=True)
     config = json.dumps(net.config.to_hf(start_id), indent=2) + "\n"
     (directory / "config.json").write_text(config, "utf-8")
-    state = net.state_dict()
-    tensors = {
-        f"transformer.{theirs}": state[ours].to(dtype).contiguous() for theirs, ours in hf_names(net.config).items()
-    }
+    state, stored = net.state_dict(), architecture_of(net.config).stored(net.config)
+    tensors = {f"{stored.prefix}{theirs}": state[ours].to(dtype).contiguous() for theirs, ours in stored.names.items()}
     save_file(tensors, directory / WEIGHTS, metadata={"format": "pt"})

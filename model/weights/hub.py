@@ -27,7 +27,7 @@ from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 from huggingface_hub.file_download import HfFileMetadata, http_get, repo_folder_name
 from tqdm import tqdm
 
-from model.arch.gpt2.config import Config
+from model.arch.gpt2.config import GPT2Config
 from model.errors import ReaderError
 from model.weights.checkpoints import WEIGHTS, is_whole
 
@@ -62,7 +62,7 @@ class Published:
     name: str
     repo: str
     revision: str
-    config: Config
+    config: GPT2Config
     size: int
     sha256: str = ""
     old_repo: str = ""
@@ -75,8 +75,8 @@ class Published:
         return {"gpt2": "GPT-2", "distilgpt2": "DistilGPT-2"}.get(kind, kind) + (f" {size}" if size else "")
 
 
-def _gpt2(n_layer: int, n_head: int, d_model: int) -> Config:
-    return Config(n_layer, n_head, d_model, 4 * d_model, d_vocab=50257, n_ctx=1024)
+def _gpt2(n_layer: int, n_head: int, d_model: int) -> GPT2Config:
+    return GPT2Config(n_layer, n_head, d_model, 4 * d_model, d_vocab=50257, n_ctx=1024)
 
 
 PUBLISHED: tuple[Published, ...] = (

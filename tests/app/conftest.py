@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 
 from app.main import create_app
 from app.settings import AppSettings
-from model.arch.gpt2.config import Config
+from model.arch.gpt2.config import GPT2Config
 from model.loading import EMBEDDED
 from model.weights.checkpoints import save_network
 from tests.model.models import random_network
@@ -63,7 +63,7 @@ def save_checkpoint(directory: Path, *, n_layer: int = 2, n_head: int = 2, d_mod
     for name in ("vocab.json", "merges.txt"):
         shutil.copy(EMBEDDED / name, directory)
     d_vocab = json.loads((EMBEDDED / "config.json").read_text())["vocab_size"]
-    config = Config(n_layer, n_head, d_model, 4 * d_model, d_vocab, n_ctx)
+    config = GPT2Config(n_layer, n_head, d_model, 4 * d_model, d_vocab, n_ctx)
     save_network(directory, random_network(config, scale=6.0), start_id=0)
     return directory
 

@@ -15,7 +15,7 @@ from app.render.templating import Templates
 from app.request.state import DEFAULT_TEXT, State
 from model import Run
 from model.address.parser import parse
-from model.arch.gpt2.config import Config
+from model.arch.gpt2.config import GPT2Config
 from model.runtime.language_model import LanguageModel
 from model.toy import toy
 from tests.model.models import byte_tokenizer, random_model, random_network
@@ -28,7 +28,7 @@ def run_of(name: str) -> Run:
     if name == "toy":
         return toy().run("the cat sat on the mat")
     if name == "deep":  # GPT-2 XL's blocks and heads
-        config = Config(n_layer=48, n_head=25, d_model=50, d_mlp=60, d_vocab=300, n_ctx=32)
+        config = GPT2Config(n_layer=48, n_head=25, d_model=50, d_mlp=60, d_vocab=300, n_ctx=32)
         return LanguageModel("deep", random_network(config, 4.0), byte_tokenizer(300)).run(TEXT)
     return random_model(name).run(TEXT)
 

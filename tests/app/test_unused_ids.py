@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from app.main import create_app
 from app.parts.table import PARTS
 from app.settings import AppSettings
-from model.arch.gpt2.config import Config
+from model.arch.gpt2.config import GPT2Config
 from model.arch.gpt2.network import GPT2
 from model.loading import EMBEDDED
 from model.weights.checkpoints import save_network
@@ -26,7 +26,7 @@ UNUSED = 2350
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     """Serves such a model, which likes the unused ids best: their logits are the largest wherever it looks."""
     directory: Path = tmp_path_factory.mktemp("padded")
-    net = GPT2(Config(n_layer=1, n_head=2, d_model=16, d_mlp=32, d_vocab=ROWS, n_ctx=64))
+    net = GPT2(GPT2Config(n_layer=1, n_head=2, d_model=16, d_mlp=32, d_vocab=ROWS, n_ctx=64))
     net.init_weights(torch.Generator().manual_seed(0))
     with torch.no_grad():
         net.ln_final.b.fill_(1.0)

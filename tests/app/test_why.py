@@ -22,7 +22,7 @@ from app.render.templating import Templates
 from app.request.state import State
 from model import load
 from model.address.parser import Address, parse
-from model.arch.gpt2.config import Config
+from model.arch.gpt2.config import GPT2Config
 from model.errors import AddressError
 from model.runtime.language_model import LanguageModel
 from model.runtime.run import Run
@@ -31,7 +31,7 @@ from tests.model.models import byte_tokenizer, random_model, random_network
 MODELS = ["toy", "embedded", "relu", "one head"]
 LIMIT = 40_000  # bytes of one panel
 STORE = "When Mary and John went to the store, John gave a drink to"
-WIDE = Config(n_layer=1, n_head=12, d_model=768, d_mlp=3072, d_vocab=50257, n_ctx=256)
+WIDE = GPT2Config(n_layer=1, n_head=12, d_model=768, d_mlp=3072, d_vocab=50257, n_ctx=256)
 LONG = "When Mary and John went to the store, " * 16
 TEMPLATES = Templates()
 

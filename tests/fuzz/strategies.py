@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from app.parts.base import Part
 from model.arch.base import Node
-from model.arch.gpt2.config import Config
+from model.arch.gpt2.config import GPT2Config
 from model.arch.graph import Graph
 
 # The name that all markup in a drawn text bears: where an element or an attribute of a page does, a text broke out.
@@ -25,7 +25,8 @@ BREAKING = [
     "~",
 ]  # fmt: skip
 
-CONFIG = Config(n_layer=1, n_head=2, d_model=8, d_mlp=32, d_vocab=300, n_ctx=32)  # d_vocab: a lower bound of the real
+# d_vocab is a lower bound of the real
+CONFIG = GPT2Config(n_layer=1, n_head=2, d_model=8, d_mlp=32, d_vocab=300, n_ctx=32)
 GRAPH = Graph(CONFIG)
 QUANTITIES = ["", "", "", ".grad", ".grad", ".step", ".step(3)", ".grad(2)", ".m(1)", ".v(2)", ".step(0)", ".step(51)",
               ".step(-1)", ".grad.step", f".{MARK}", "."]  # fmt: skip

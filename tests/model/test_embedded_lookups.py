@@ -5,7 +5,7 @@ from math import log
 import pytest
 import torch
 
-from model.arch.gpt2.config import Config
+from model.arch.gpt2.config import GPT2Config
 from model.arch.gpt2.network import GPT2
 from model.embedded import WEIGHTS
 from model.embedded.fused import fused_logits
@@ -64,7 +64,7 @@ def test_rows_that_ask_for_no_name_cost_nothing() -> None:
 
 
 def test_the_attention_that_is_taught_is_the_networks_own() -> None:
-    net = GPT2(Config(n_layer=2, n_head=4, d_model=32, d_mlp=128, d_vocab=100, n_ctx=32))
+    net = GPT2(GPT2Config(n_layer=2, n_head=4, d_model=32, d_mlp=128, d_vocab=100, n_ctx=32))
     net.init_weights(torch.Generator().manual_seed(0))
     tokens = torch.randint(100, (3, 20))
     assert torch.allclose(torch.stack(fused_logits(net, tokens)[1]), attention_patterns(net, tokens), atol=1e-6)

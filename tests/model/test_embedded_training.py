@@ -7,7 +7,7 @@ from threading import Event
 import pytest
 import torch
 
-from model.arch.gpt2.config import Config
+from model.arch.gpt2.config import GPT2Config
 from model.arch.gpt2.network import GPT2
 from model.embedded import WEIGHTS
 from model.embedded.bpe import save_bpe, train_bpe
@@ -122,7 +122,7 @@ def test_a_training_that_ends_early_cools_down_from_where_it_is() -> None:
 
 
 def test_fused_and_plain_forward_give_the_same_logits_and_gradients() -> None:
-    net = GPT2(Config(n_layer=2, n_head=4, d_model=32, d_mlp=128, d_vocab=100, n_ctx=32))
+    net = GPT2(GPT2Config(n_layer=2, n_head=4, d_model=32, d_mlp=128, d_vocab=100, n_ctx=32))
     net.init_weights(torch.Generator().manual_seed(0))
     tokens = torch.randint(100, (3, 20))
     assert torch.allclose(net(tokens), fused_logits(net, tokens)[0], atol=1e-5)

@@ -16,7 +16,7 @@ import pytest
 import torch
 from transformers import GPT2LMHeadModel
 
-from model.arch.gpt2.config import Config
+from model.arch.gpt2.config import GPT2Config
 from model.errors import ReaderError, SettingError, TextError
 from model.loading import load
 from model.runtime.choice_address import ChoiceAddress
@@ -243,7 +243,7 @@ def test_a_full_context_drops_the_oldest_and_rebuilds_the_cache() -> None:
 
 
 def test_a_context_of_one_token() -> None:
-    config = Config(n_layer=1, n_head=1, d_model=8, d_mlp=24, d_vocab=270, n_ctx=1)
+    config = GPT2Config(n_layer=1, n_head=1, d_model=8, d_mlp=24, d_vocab=270, n_ctx=1)
     model = LanguageModel("one", random_network(config), byte_tokenizer(270))
     steps = steps_of(model, [5], 4, forced=dict.fromkeys(range(4), 7), compare=True)
     assert [step.read for step in steps] == [(5,), (7,), (7,), (7,)]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from model.arch.gpt2.config import Config
+from model.arch.gpt2.config import GPT2Config
 from model.arch.gpt2.network import GPT2
 from model.errors import TextError
 from model.study.heads import (
@@ -84,12 +84,12 @@ class Model:
     tokenizer: Words
 
     @property
-    def config(self) -> Config:
+    def config(self) -> GPT2Config:
         return self.net.config
 
 
 def random_model(n_ctx: int = 64, closed: bool = False) -> Model:
-    net = GPT2(Config(n_layer=2, n_head=2, d_model=8, d_mlp=16, d_vocab=120, n_ctx=n_ctx))
+    net = GPT2(GPT2Config(n_layer=2, n_head=2, d_model=8, d_mlp=16, d_vocab=120, n_ctx=n_ctx))
     net.init_weights(torch.Generator().manual_seed(0))
     return Model(net, Words(closed=closed))
 
@@ -109,7 +109,7 @@ def test_giving_texts_know_where_the_names_stand() -> None:
 
 
 def test_repeated_tokens_fit_the_context_and_repeat() -> None:
-    row = repeated_tokens(Config(1, 1, 4, 4, 50, 20), start_id=3, seed=1)
+    row = repeated_tokens(GPT2Config(1, 1, 4, 4, 50, 20), start_id=3, seed=1)
     assert len(row) == 19 and row[0] == 3
     assert row[1:10] == row[10:] and len(set(row)) == 10
 

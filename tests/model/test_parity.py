@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from transformers import GPT2Config, GPT2LMHeadModel
+from transformers import GPT2Config as HFConfig
+from transformers import GPT2LMHeadModel
 
-from model.arch.gpt2.config import Config
+from model.arch.gpt2.config import GPT2Config
 from model.runtime.language_model import LanguageModel
 from model.toy import save_toy, toy
 from model.weights.checkpoints import load_network, read_config, save_network
@@ -16,10 +17,10 @@ from tests.model.models import GPT2_SMALL, SHAPES, byte_tokenizer, random_model,
 CONFIGS = {name: config for name, (config, _) in SHAPES.items()} | {"gpt2": GPT2_SMALL}
 
 
-def theirs_of(config: Config) -> GPT2LMHeadModel:
+def theirs_of(config: GPT2Config) -> GPT2LMHeadModel:
     """transformers' GPT-2 with random weights, biases and norms included."""
     settings = {k: v for k, v in config.to_hf(start_id=0).items() if k not in ("architectures", "model_type")}
-    model = GPT2LMHeadModel(GPT2Config(**settings, attn_implementation="eager")).eval()
+    model = GPT2LMHeadModel(HFConfig(**settings, attn_implementation="eager")).eval()
     with torch.no_grad():
         for name, p in model.named_parameters():
             if p.dim() == 1:

@@ -16,12 +16,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from torch import Tensor
-from transformers import GPT2Config
+from transformers import GPT2Config as HFConfig
 from transformers.models.gpt2.modeling_gpt2 import GPT2Attention
 
 from model.address.parser import Address
-from model.arch.gpt2.config import Config
-from model.arch.gpt2.network import GPT2, Block
+from model.arch.gpt2.config import GPT2Config
+from model.arch.gpt2.network import GPT2, GPT2Block
 from model.arch.gpt2.stored import hf_names
 from model.runtime.language_model import LanguageModel
 from model.runtime.run import Run
@@ -30,7 +30,7 @@ from tests.model.test_explain import check, places
 
 FILE = "gpt2_attention_blocks_0_5_9.safetensors"
 BLOCKS = (0, 5, 9)  # of GPT-2; here they are blocks 0, 1 and 2
-CONFIG = Config(n_layer=3, n_head=12, d_model=768, d_mlp=3072, d_vocab=300, n_ctx=1024)
+CONFIG = GPT2Config(n_layer=3, n_head=12, d_model=768, d_mlp=3072, d_vocab=300, n_ctx=1024)
 N_POS = 64
 TEXT = "When Mary and John went to the store, John gave a drink to"
 
@@ -122,7 +122,7 @@ class Sublayer:
 
 def theirs_of(stored: dict[str, Tensor], block: int) -> Sublayer:
     settings = {k: v for k, v in CONFIG.to_hf(0).items() if k not in ("architectures", "model_type")}
-    attention = GPT2Attention(GPT2Config(**settings, attn_implementation="eager"), layer_idx=0).eval()
+    attention = GPT2Attention(HFConfig(**settings, attn_implementation="eager"), layer_idx=0).eval()
     norm = torch.nn.LayerNorm(CONFIG.d_model, eps=CONFIG.eps)
     attention.load_state_dict(
         {name: stored[f"h.{block}.attn.{name}"] for name, _ in attention.named_parameters()}, strict=False
@@ -131,7 +131,7 @@ def theirs_of(stored: dict[str, Tensor], block: int) -> Sublayer:
     return Sublayer(norm, attention)
 
 
-def ours_of(block: Block, x: Tensor) -> dict[str, Tensor]:
+def ours_of(block: GPT2Block, x: Tensor) -> dict[str, Tensor]:
     """The same sites of our sub-layer."""
     seen: dict[str, Tensor] = {}
     points = {name: getattr(block.attn, name) for name in ("q", "k", "v", "pattern")}
@@ -159,7 +159,7 @@ def test_the_sublayer_equals_transformers(
 ) -> None:
     x = INPUTS[kind](stored)
     block, theirs = net.get_submodule(f"blocks.{n}"), theirs_of(stored, BLOCKS[n])
-    assert isinstance(block, Block)
+    assert isinstance(block, GPT2Block)
     ours, expected = ours_of(block, x), theirs(x)
     exact = theirs.double()(x.double())
     worst = [0.0, 0.0, 0.0]
@@ -174,9 +174,9 @@ def test_the_sublayer_equals_transformers(
 
 
 def test_attention_looks_where_gpt2s_does(stored: dict[str, Tensor], net: GPT2) -> None:
-    """Block 0 reads nearby positions from the position rows alone, and no head sees the future."""
+    """GPT2Block 0 reads nearby positions from the position rows alone, and no head sees the future."""
     block = net.get_submodule("blocks.0")
-    assert isinstance(block, Block)
+    assert isinstance(block, GPT2Block)
     pattern = ours_of(block, position_rows(stored))["pattern"]
     assert torch.allclose(pattern.sum(-1), torch.ones(CONFIG.n_head, N_POS), atol=1e-5)
     assert not pattern.triu(1).any()

@@ -8,8 +8,9 @@ from typing import Literal
 from app.render.menu import status
 from app.request.state import State
 from app.stores.downloads import Download
-from app.stores.models import Entry, ModelStore, count_parameters
-from model.arch.gpt2.config import Config
+from app.stores.models import Entry, ModelStore
+from model.arch.base import Config
+from model.arch.registry import architecture_of
 from model.weights import hub
 from model.weights.hub import Published, megabytes
 
@@ -86,7 +87,7 @@ def _of_entry(models: ModelStore, entry: Entry) -> Card:
 def _of_offer(models: ModelStore, one: Published) -> Card:
     download = models.downloads.find(one.name)
     unfinished = hub.unfinished(one)
-    parameters = count_parameters(one.config)
+    parameters = architecture_of(one.config).n_parameters(one.config)
     return Card(
         name=one.name,
         title=one.title,

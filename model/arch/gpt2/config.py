@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Self
 
+from model.arch.base import Config, refuse_others
 from model.errors import CheckpointError
 
 # Hugging Face's name for an activation -> ours. The two spellings of the tanh form compute the same function.
@@ -20,63 +22,36 @@ FIXED = {
 
 
 @dataclass(frozen=True)
-class Config:
-    """Sizes of a GPT-2. `d_head` follows: the heads share d_model evenly.
+class GPT2Config(Config):
+    """Sizes of a GPT-2. `d_head` follows: the heads share d_model evenly."""
 
-    `adds` is False in a what-if alone: blocks then put what they found in place of their row instead of adding it.
-    """
-
-    n_layer: int
-    n_head: int
-    d_model: int
-    d_mlp: int
-    d_vocab: int
-    n_ctx: int
-    act: str = "gelu_new"
-    eps: float = 1e-5
-    adds: bool = True
+    model_type: ClassVar[str] = "gpt2"
 
     def __post_init__(self) -> None:
-        for name in ("n_layer", "n_head", "d_model", "d_mlp", "d_vocab", "n_ctx"):
-            size = getattr(self, name)
-            if not isinstance(size, int) or size < 1:
-                raise CheckpointError(f"config: {name} is {size!r}, but must be a whole number of at least 1")
+        super().__post_init__()
         if self.d_model % self.n_head:
             raise CheckpointError(f"config: {self.n_head} heads do not divide d_model = {self.d_model} evenly")
         if self.act not in ACTIVATIONS.values():
             raise CheckpointError(f"config: activation {self.act!r} is unknown", "Use gelu_new or relu.")
 
-    @property
-    def d_head(self) -> int:
-        return self.d_model // self.n_head
-
     @classmethod
-    def from_hf(cls, hf: dict[str, Any]) -> Config:
-        """Read a Hugging Face GPT-2 `config.json`; a setting that would change the arithmetic is refused by name."""
-        if hf.get("model_type", "gpt2") != "gpt2":
-            raise CheckpointError(f"config.json: model_type is {hf['model_type']!r}, not 'gpt2'")
-        for name, only in FIXED.items():
-            if hf.get(name, only) != only:
-                raise CheckpointError(f"config.json: {name} = {hf[name]!r} is not supported, only {only!r}")
+    def from_hf(cls, hf: Mapping[str, Any]) -> Self:
+        refuse_others(hf, FIXED)
         act = hf.get("activation_function", "gelu_new")
         if act not in ACTIVATIONS:
             raise CheckpointError(f"config.json: activation_function {act!r} is not supported", "Use gelu_new or relu.")
-        try:
-            return cls(
-                n_layer=hf["n_layer"],
-                n_head=hf["n_head"],
-                d_model=hf["n_embd"],
-                d_mlp=hf.get("n_inner") or 4 * hf["n_embd"],
-                d_vocab=hf["vocab_size"],
-                n_ctx=hf["n_positions"],
-                act=ACTIVATIONS[act],
-                eps=hf.get("layer_norm_epsilon", 1e-5),
-            )
-        except KeyError as missing:
-            raise CheckpointError(f"config.json: {missing.args[0]!r} is missing") from None
+        return cls(
+            n_layer=hf["n_layer"],
+            n_head=hf["n_head"],
+            d_model=hf["n_embd"],
+            d_mlp=hf.get("n_inner") or 4 * hf["n_embd"],
+            d_vocab=hf["vocab_size"],
+            n_ctx=hf["n_positions"],
+            act=ACTIVATIONS[act],
+            eps=hf.get("layer_norm_epsilon", 1e-5),
+        )
 
     def to_hf(self, start_id: int) -> dict[str, Any]:
-        """The `config.json` that transformers reads back as the same network; `start_id` is `<|endoftext|>`."""
         return {
             "architectures": ["GPT2LMHeadModel"],
             "model_type": "gpt2",

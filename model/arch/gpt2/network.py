@@ -1,24 +1,16 @@
-"""GPT-2 in plain PyTorch, every intermediate passing through a named hook point; and its backward pass, by hand.
-
-The modules are named so that a hook point's path is its site name: `blocks.0.attn.q`, `ln_final.scale`, … A hook
-on such a point sees that site of a run, with a batch axis in front of the axes that `model.arch.graph` gives.
-
-Beside each `forward` stands its `backward`: from ∂loss/∂output to ∂loss/∂input, keeping the gradient of every hook
-point in between. It reads the values that a run captured, so it needs neither a tape nor a second forward pass, and it
-leaves the parameters' gradients alone: these follow from two sites each.
-"""
+"""GPT-2 in plain PyTorch, every intermediate passing through a named hook point; and the pass back, by hand."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from model.arch.gpt2.config import Config
-from model.arch.hooks import BackwardPass, HookPoint
+from model.arch.gpt2.config import GPT2Config
+from model.arch.network import AttentionBranch, BackwardPass, Block, Branch, HookPoint, Network, Norm
 
 # GELU's 2u = TWICE·(x + CUBE·x³)
 TWICE = 2 * math.sqrt(2 / math.pi)
@@ -64,18 +56,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return torch.addmm(bias, x.reshape(-1, x.shape[-1]), weight).view(*x.shape[:-1], -1)
 
 
-def by_rows_of(table: Tensor, x: Tensor, rows: int = 1024) -> Tensor:
-    """x @ tableᵀ for a table of many rows, some at a time: these stay in a processor's cache, a third faster in all."""
-    if torch.is_grad_enabled() or x.device.type != "cpu":
-        return x @ table.T
-    flat = x.reshape(-1, x.shape[-1])
-    out = flat.new_empty(len(flat), len(table))
-    for part, some in zip(out.split(rows, 1), table.split(rows), strict=True):
-        torch.mm(flat, some.T, out=part)
-    return out.view(*x.shape[:-1], -1)
-
-
-class LayerNorm(nn.Module):
+class LayerNorm(Norm):
     """(x − mean) / √(var + ε) · w + b over the last axis; var is the mean squared deviation (÷ d, not d − 1)."""
 
     def __init__(self, d: int, eps: float) -> None:
@@ -107,10 +88,10 @@ class LayerNorm(nn.Module):
         return spread.addcmul_(normalized, over)
 
 
-class Attention(nn.Module):
+class Attention(AttentionBranch):
     """Causal self-attention. W_QKV is [d_model, 3·d_model] as in the published checkpoints: q, k, v side by side."""
 
-    def __init__(self, c: Config) -> None:
+    def __init__(self, c: GPT2Config) -> None:
         super().__init__()
         self.c = c
         self.W_QKV = nn.Parameter(torch.empty(c.d_model, 3 * c.d_model))
@@ -136,6 +117,15 @@ class Attention(nn.Module):
             return torch.add(ahead, qk, alpha=1 / math.sqrt(self.c.d_head))
         return (qk / math.sqrt(self.c.d_head)).masked_fill(ahead < 0, -math.inf)
 
+    def read_on(self, x: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        new, d_model = x.shape
+        start = keys.shape[1] - new
+        q, k, v = (x @ self.W_QKV + self.b_QKV).view(new, 3, self.c.n_head, self.c.d_head).permute(1, 2, 0, 3)
+        keys[:, start:], values[:, start:] = k, v
+        seen = None if new == 1 else x.new_ones(new, start + new, dtype=torch.bool).tril(start)
+        z = F.scaled_dot_product_attention(q[None], keys[None], values[None], attn_mask=seen)[0]
+        return z.transpose(0, 1).reshape(new, d_model) @ self.W_O + self.b_O
+
     def backward(self, out: Tensor, at: BackwardPass) -> Tensor:
         """The slope along what queries, keys and values are made from."""
         pos, d_model = out.shape
@@ -159,10 +149,10 @@ def softmax_backward(weights: Tensor, slope: Tensor) -> Tensor:
     return torch._softmax_backward_data(slope, weights, -1, slope.dtype)
 
 
-class MLP(nn.Module):
+class MLP(Branch):
     """Widen, bend, narrow: each position on its own."""
 
-    def __init__(self, c: Config) -> None:
+    def __init__(self, c: GPT2Config) -> None:
         super().__init__()
         self.W_in = nn.Parameter(torch.empty(c.d_model, c.d_mlp))
         self.b_in = nn.Parameter(torch.zeros(c.d_mlp))
@@ -181,85 +171,35 @@ class MLP(nn.Module):
         return at.keep("pre", self.bend_backward(at["pre"], at["post"], post)) @ self.W_in.T
 
 
-class Block(nn.Module):
-    """x + attention(norm(x)), then the same with the feed-forward network. Without `adds` there is no x +."""
+class GPT2Block(Block):
+    """A block whose parts are known by their types."""
 
-    def __init__(self, c: Config) -> None:
-        super().__init__()
-        self.adds = c.adds
-        self.ln1, self.attn = LayerNorm(c.d_model, c.eps), Attention(c)
-        self.ln2, self.mlp = LayerNorm(c.d_model, c.eps), MLP(c)
-        self.resid_pre, self.attn_out, self.resid_mid = HookPoint(), HookPoint(), HookPoint()
-        self.mlp_out, self.resid_post = HookPoint(), HookPoint()
+    ln1: LayerNorm
+    ln2: LayerNorm
+    attn: Attention
+    mlp: MLP
 
-    def forward(self, x: Tensor) -> Tensor:
-        x = self.resid_pre(x)
-        x = self.resid_mid(self.joined(x, self.attn_out(self.attn(self.ln1(x)))))
-        return self.resid_post(self.joined(x, self.mlp_out(self.mlp(self.ln2(x)))))
-
-    def joined(self, x: Tensor, update: Tensor) -> Tensor:
-        """The stream after an update."""
-        return x + update if self.adds else update
-
-    def backward(self, out: Tensor, at: BackwardPass) -> Tensor:
-        """The slope along the stream before: it comes straight on past both branches, if they add, and through each."""
-        at.keep("resid_post", out)
-        read = self.mlp.backward(at.keep("mlp_out", out), at.into("mlp"))
-        mid = at.keep("resid_mid", self.joined_backward(self.ln2.backward(at["resid_mid"], read, at.into("ln2")), out))
-        read = self.attn.backward(at.keep("attn_out", mid), at.into("attn"))
-        return at.keep("resid_pre", self.joined_backward(self.ln1.backward(at["resid_pre"], read, at.into("ln1")), mid))
-
-    def joined_backward(self, through: Tensor, past: Tensor) -> Tensor:
-        """The slope along the stream: what came through a branch, and what came straight on past it."""
-        return through.add_(past) if self.adds else through
+    def __init__(self, c: GPT2Config) -> None:
+        ln1, ln2 = (LayerNorm(c.d_model, c.eps) for _ in range(2))
+        super().__init__(c.adds, ln1, Attention(c), ln2, MLP(c))
 
 
-class GPT2(nn.Module):
-    """Token ids [batch, pos] in, logits [batch, pos, d_vocab] out. W_E is also the unembedding (tied)."""
+class GPT2(Network):
+    """W_E is also the unembedding (tied); a table of positions is added to the embeddings."""
 
-    def __init__(self, c: Config) -> None:
-        super().__init__()
-        self.config = c
-        self.W_E = nn.Parameter(torch.empty(c.d_vocab, c.d_model))
+    ln_final: LayerNorm
+
+    def __init__(self, c: GPT2Config) -> None:
+        super().__init__(c, [GPT2Block(c) for _ in range(c.n_layer)], LayerNorm(c.d_model, c.eps))
         self.W_pos = nn.Parameter(torch.empty(c.n_ctx, c.d_model))
-        self.embed, self.pos_embed = HookPoint(), HookPoint()
-        self.blocks = nn.ModuleList(Block(c) for _ in range(c.n_layer))
-        self.ln_final = LayerNorm(c.d_model, c.eps)
-        self.logits = HookPoint()
+        self.pos_embed = HookPoint()
 
-    def forward(self, tokens: Tensor) -> Tensor:
-        x = self.embed(self.W_E[tokens]) + self.pos_embed(self.W_pos[: tokens.shape[1]].expand(len(tokens), -1, -1))
-        for block in self.blocks:
-            x = block(x)
-        return self.unembed(self.ln_final(x))
-
-    def unembed(self, out: Tensor) -> Tensor:
-        """From the final norm's output to the logits."""
-        return self.logits(by_rows_of(self.W_E, out))
+    def enter(self, tokens: Tensor, start: int = 0) -> Tensor:
+        positions = self.W_pos[start : start + tokens.shape[1]].expand(len(tokens), -1, -1)
+        return self.embed(self.W_E[tokens]) + self.pos_embed(positions)
 
     def backward(self, out: Tensor, at: BackwardPass) -> Tensor:
-        """From the slope along the final norm's output down to the embeddings, for one text's captured sites."""
-        last = len(self.blocks) - 1
-        x = self.ln_final.backward(at[f"blocks.{last}.resid_post"], out, at.into("ln_final"))
-        for n in range(last, -1, -1):
-            x = self.blocks[n].backward(x, at.into(f"blocks.{n}"))  # type: ignore[operator]
-        return at.keep("pos_embed", at.keep("embed", x))
-
-    def with_weights(self, weights: Mapping[str, Tensor] | None = None) -> GPT2:
-        """A second network on the same weights, not copied, but for those given under this network's names.
-
-        Hooks on it meet no run that another thread is making, and other weights in it change no such run.
-        """
-        with torch.device("meta"):
-            other = GPT2(self.config)
-        other.load_state_dict(self.state_dict() | dict(weights or {}), assign=True)
-        return other.requires_grad_(False).eval()
-
-    def on(self, device: torch.device) -> GPT2:
-        """This network, or a copy of it on another device."""
-        if device == self.W_E.device:
-            return self
-        return self.with_weights({name: p.to(device) for name, p in self.named_parameters()})
+        return at.keep("pos_embed", super().backward(out, at))
 
     def init_weights(self, generator: torch.Generator) -> None:
         """GPT-2's start: N(0, 0.02), and what writes into the residual stream scaled by 1/√(2·n_layer)."""

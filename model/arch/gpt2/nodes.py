@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from model.arch.base import Node
-from model.arch.gpt2.config import Config
+from model.arch.gpt2.config import GPT2Config
 from model.ops.activation import Gelu, Relu
 from model.ops.embedding import Lookup, Parameter, PositionRow, Tied, Tokens
-from model.ops.linear import Operand, SumProduct, axes_of
+from model.ops.linear import Operand, PartialSums, SumProduct, axes_of
 from model.ops.loss import Loss, TokenLoss
 from model.ops.norm import Affine, Mean, Normalize, NormOp, Scale, Variance
 from model.ops.residual import Add
 from model.ops.softmax import Exponential, LogProbabilities, MaskedScale, Probabilities, Weights
 
 
-def nodes(c: Config) -> Iterator[Node]:
+def nodes(c: GPT2Config) -> Iterator[Node]:
     """The nodes of a GPT-2 of this shape; parameters come just before the site that first reads them."""
     yield Node("tokens", ("pos",), Tokens(), "Token ids", "embed")
     yield _param("W_E", "vm", "W_E", "Embedding table", "embed", "A row of numbers for each token of the vocabulary.")
@@ -43,7 +43,7 @@ def nodes(c: Config) -> Iterator[Node]:
     yield Node("loss", (), Loss(), "Loss", "out")
 
 
-def _block(c: Config, n: int) -> Iterator[Node]:
+def _block(c: GPT2Config, n: int) -> Iterator[Node]:
     b = f"blocks.{n}"
     yield Node(f"{b}.resid_pre", axes_of("tm"), _stream_in(n), "Residual stream, before", "stream", n)
     yield from _norm(f"{b}.ln1", f"{b}.resid_pre", "ln1", n)
@@ -62,7 +62,7 @@ def _block(c: Config, n: int) -> Iterator[Node]:
     yield Node(f"{b}.resid_post", axes_of("tm"), after, "Residual stream, after", "stream", n)
 
 
-def _joined(c: Config, out: str, symbol: str, stream: dict[str, str], update: dict[str, str], says: str) -> Add:
+def _joined(c: GPT2Config, out: str, symbol: str, stream: dict[str, str], update: dict[str, str], says: str) -> Add:
     """What a block hands on: the stream and an update added, or the update alone."""
     if c.adds:
         return Add(out, symbol, stream | update, says)
@@ -129,9 +129,9 @@ def _attention(a: str, x: str, out: str, n: int) -> Iterator[Node]:
     yield _param(f"{a}.W_O", "hcm", "W_O", "Output weights", "attn", "Join the heads and write into the stream.", n)
     yield _param(f"{a}.b_O", "m", "b_O", "Output bias", "attn", "Added to attention's output.", n)
     z, w_o = Operand(f"{a}.z", "thc", "z"), Operand(f"{a}.W_O", "hcm", "W_O")
-    share = SumProduct(
+    share = PartialSums(
         "linear", f"{a}.result", "thm", (z, w_o), symbol="r",
-        says="What head {h} alone writes into entry {m} of {token_t}'s row.", is_view=True,
+        says="What head {h} alone writes into entry {m} of {token_t}'s row.",
     )  # fmt: skip
     yield Node(f"{a}.result", axes_of("thm"), share, "One head's share", "attn", n)
     joined = SumProduct(
@@ -142,7 +142,7 @@ def _attention(a: str, x: str, out: str, n: int) -> Iterator[Node]:
     yield Node(out, axes_of("tm"), joined, "Attention's update", "attn", n)
 
 
-def _mlp(c: Config, mlp: str, x: str, out: str, n: int) -> Iterator[Node]:
+def _mlp(c: GPT2Config, mlp: str, x: str, out: str, n: int) -> Iterator[Node]:
     w_in, w_out = r"W_{\mathrm{in}}", r"W_{\mathrm{out}}"
     yield _param(f"{mlp}.W_in", "in", w_in, "Widening weights", "mlp", "A column is what a neuron looks for.", n)
     yield _param(f"{mlp}.b_in", "n", r"b_{\mathrm{in}}", "Widening bias", "mlp", "How eager each neuron is.", n)

@@ -1,10 +1,13 @@
-"""How Hugging Face names the tensors of a GPT-2."""
+"""How Hugging Face names the tensors of a GPT-2, and how attention's weights lie side by side in one of them."""
 
 from __future__ import annotations
 
 import re
 
-from model.arch.gpt2.config import Config
+from torch import Tensor
+
+from model.arch.architecture import Stored
+from model.arch.gpt2.config import GPT2Config
 
 # Hugging Face's name -> the network's parameter. Both store linear weights as [in, out].
 OUTER = {
@@ -32,9 +35,34 @@ IN_BLOCK = {
 MASK = re.compile(r"h\.\d+\.attn\.(bias|masked_bias)")
 
 
-def hf_names(config: Config) -> dict[str, str]:
+def hf_names(config: GPT2Config) -> dict[str, str]:
     """Hugging Face's tensor name (without `transformer.`) -> the network's parameter name, for every parameter."""
     blocks = {
         f"h.{n}.{theirs}": f"blocks.{n}.{ours}" for n in range(config.n_layer) for theirs, ours in IN_BLOCK.items()
     }
     return OUTER | blocks
+
+
+def stored(config: GPT2Config) -> Stored:
+    """The names in a checkpoint's file. The unembedding, where it is there, must be the embedding table."""
+    return Stored(hf_names(config), "transformer.", {"lm_head.weight": "W_E"}, MASK)
+
+
+def stored_under(name: str) -> str:
+    """The network's name for the tensor that holds a parameter: W_Q, W_K and W_V lie side by side in W_QKV."""
+    attn, _, short = name.rpartition(".")
+    return f"{attn}.{short[0]}_QKV" if short in ("W_Q", "W_K", "W_V", "b_Q", "b_K", "b_V") else name
+
+
+def views(name: str, tensor: Tensor, c: GPT2Config) -> dict[str, Tensor]:
+    """A stored parameter under the graph's names and axes, as views: attention's is [d_model, 3·d_model]."""
+    attn = name.rpartition(".")[0]
+    if name.endswith("W_QKV"):
+        parts = zip("QKV", tensor.split(c.d_model, dim=1), strict=True)
+        return {f"{attn}.W_{x}": part.view(c.d_model, c.n_head, c.d_head).permute(1, 0, 2) for x, part in parts}
+    if name.endswith("b_QKV"):
+        parts = zip("QKV", tensor.split(c.d_model), strict=True)
+        return {f"{attn}.b_{x}": part.view(c.n_head, c.d_head) for x, part in parts}
+    if name.endswith("W_O"):
+        return {name: tensor.view(c.n_head, c.d_head, c.d_model)}
+    return {name: tensor}
