@@ -13,6 +13,7 @@ from benchmarks import nets
 from benchmarks.race import Race
 from model.arch.gpt2.network import GPT2Block
 from model.ops.update import Rate
+from model.ops.values import Prompt
 from model.runtime.backward import site_gradients
 from model.runtime.learn import Learning
 from model.runtime.run import Run
@@ -72,7 +73,7 @@ def kept(n: int) -> Run:
 
 
 def run_of(n: int) -> Run:
-    return nets.ours().go("", nets.tokens(n), True, 5, False)
+    return nets.ours().go(Prompt("", tuple(nets.tokens(n)), target=5))
 
 
 def their_forward(n: int) -> torch.Tensor:

@@ -18,6 +18,7 @@ from benchmarks.nets import GPT2_SMALL
 from benchmarks.table import Row, Table
 from model.arch.gpt2.config import GPT2Config
 from model.arch.gpt2.network import GPT2
+from model.ops.values import Prompt
 from model.runtime.backward import site_gradients
 from model.runtime.language_model import LanguageModel
 from model.weights.tokenizer import Tokenizer
@@ -58,14 +59,15 @@ def by_length() -> Table:
 def of_length(n: int, limit: int) -> Row:
     model, ids = nets.ours(), nets.tokens(n)
 
-    took, run = timed(lambda: model.go("", ids, True, 5, False))
+    prompt = Prompt("", tuple(ids), target=5)
+    took, run = timed(lambda: model.go(prompt))
     sites = run.nbytes
     back, _ = timed(lambda: site_gradients(run))
     run.gradient("embed")
     both = run.nbytes
     served = "whole"
     if model.sites_nbytes(n) > limit:
-        served = f"its stream, {model.go('', ids, True, 5, False, is_long=True).nbytes / MEGA:.0f} MB"
+        served = f"its stream, {model.go(prompt, is_long=True).nbytes / MEGA:.0f} MB"
     return (
         f"{n:,}", f"{1000 * took:.0f}", f"{1000 * took / n:.1f}", f"{1000 * back:.0f}",
         f"{sites / MEGA:,.0f}", f"{both / MEGA:,.0f}", served,
@@ -91,7 +93,7 @@ def of_shape(name: str, config: GPT2Config) -> Row:
         return (*told, f"skipped: needs {ROOM * size / MEGA:,.0f} MB of free memory", "", "")
     model = LanguageModel(name, with_random_weights(config), Tokenizer({bytes([b]): b + 1 for b in range(256)}, 0))
 
-    took, run = timed(lambda: model.go("", nets.tokens(15), True, 5, False))
+    took, run = timed(lambda: model.go(Prompt("", tuple(nets.tokens(15)), target=5)))
     back, _ = timed(lambda: site_gradients(run))
     run.gradient("embed")
     return (*told, f"{1000 * took:.0f}", f"{1000 * back:.0f}", f"{run.nbytes / MEGA:,.0f}")

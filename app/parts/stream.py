@@ -11,7 +11,7 @@ from app.parts import base
 from app.parts.base import Numbers, Part, Scene
 from app.parts.neurons import place_of
 from model import Run
-from model.runtime.patch import NO_ADDITIONS
+from model.address.patch import NO_ADDITIONS
 
 
 class Settings(base.Settings):

@@ -17,8 +17,8 @@ from app.request.state import (
 from app.services import Services, ServicesDep, services_of
 from app.stores.models import ModelStore
 from model.address.parser import Calc, parse
+from model.address.patch import MOST_CHANGES
 from model.errors import ReaderError
-from model.runtime.patch import MOST_CHANGES
 from model.runtime.run import MOST_STEPS
 
 LARGEST = 2**31 - 1

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from model.errors import CheckpointError
-from model.ops.base import Op, View
+from model.ops.op import Op, View
 
 
 @dataclass(frozen=True)

@@ -193,7 +193,7 @@ def _of_weight(run: Run, address: Address, node: Node, offset: int, limit: int, 
 
 
 def changed(run: Run, site: str, place: tuple[int, ...], rule: Rule) -> tuple[Rule, str]:
-    """The rule of a number that the reader may have set or moved: see `model.runtime.patch`.
+    """The rule of a number that the reader may have set or moved: see `model.address.patch`.
 
     With it, in words, what stands in place of its own rule; "" where that still makes the number.
     """

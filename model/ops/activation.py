@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
-from model.address.parser import Index
+from model.address.trees import Index
 from model.ops.base import (
     Computed,
     Constant,
     Function,
     Group,
-    Op,
     Place,
     Ref,
     Rule,
@@ -21,9 +19,8 @@ from model.ops.base import (
     of_sum,
     subscript,
 )
-
-if TYPE_CHECKING:
-    from model.runtime.run import Run
+from model.ops.op import Op
+from model.ops.values import Values
 
 ROOT = math.sqrt(2 / math.pi)
 CUBE = 0.044715
@@ -60,13 +57,13 @@ class Gelu(Op):
         self.pre, self.out = f"{mlp}.pre", f"{mlp}.post"
         self.reads = (self.pre,)
 
-    def formula(self, run: Run, at: Place) -> str:
+    def formula(self, run: Values, at: Place) -> str:
         return f"{subscript('g', at)} = " + self.right.format(u=subscript("u", at))
 
-    def plain(self, run: Run, at: Place) -> str:
+    def plain(self, run: Values, at: Place) -> str:
         return f"Neuron {at[1]} at {{t{at[0]}}}: a clear match passes almost whole, a mismatch is pressed towards zero."
 
-    def forward(self, run: Run, at: Place) -> Rule:
+    def forward(self, run: Values, at: Place) -> Rule:
         pre = Ref(self.pre, at)
         u, bent, opened = float(run.numbers(pre)), *_written(pre.address(0))
         steps = (
@@ -75,7 +72,7 @@ class Gelu(Op):
         )
         return Rule("function", (Group((pre,), label="u"),), function=self.function, steps=steps)
 
-    def backward(self, run: Run, source: str, at: Place) -> tuple[Group, ...]:
+    def backward(self, run: Values, source: str, at: Place) -> tuple[Group, ...]:
         """g·gate(u) + g·u·gate′(u) with gate′ = gate·(1 − gate)·2√(2/π)(1 + 3·0.044715u²)."""
         pre, upstream = Ref(self.pre, at), grad(self.out, at)
         u, where = float(run.numbers(pre)), pre.address(0)
@@ -91,7 +88,7 @@ class Gelu(Op):
     def slope(self, source: str) -> str:
         return along("g") + r"\,\mathrm{GELU}'(u)"
 
-    def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:
+    def readers(self, run: Values, source: str, at: Place) -> list[tuple[Index, ...]]:
         return [at]
 
 
@@ -102,13 +99,13 @@ class Relu(Gelu):
     function = Function("relu", r"\max(0,\ {})", of_sum(lambda x: max(0.0, x)))
     right = r"\max(0,\ {u})"
 
-    def plain(self, run: Run, at: Place) -> str:
+    def plain(self, run: Values, at: Place) -> str:
         return f"Neuron {at[1]} at {{t{at[0]}}}: a match passes unchanged, anything below zero becomes 0."
 
-    def forward(self, run: Run, at: Place) -> Rule:
+    def forward(self, run: Values, at: Place) -> Rule:
         return Rule("function", (Group((Ref(self.pre, at),), label="u"),), function=self.function)
 
-    def backward(self, run: Run, source: str, at: Place) -> tuple[Group, ...]:
+    def backward(self, run: Values, source: str, at: Place) -> tuple[Group, ...]:
         fires = float(run.numbers(Ref(self.pre, at))) > 0
         return (Group((grad(self.out, at), Constant(r"[u > 0]", float(fires)))),)
 

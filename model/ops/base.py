@@ -1,4 +1,4 @@
-"""What an op is: how a number follows from the numbers it reads, written as terms.
+"""What a rule is made of: how a number follows from the numbers it reads, written as terms.
 
 A rule is declared, not computed: groups of terms whose factors point at places of the run. `model.explain` looks the
 numbers up, multiplies and adds them in float64. The same groups serve a table, a chart, a download and a test.
@@ -9,16 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
-from model.address.parser import Address, Index
-
-if TYPE_CHECKING:
-    from model.runtime.run import Run
+from model.address.trees import Address
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -97,6 +93,15 @@ def refs_in(column: Column) -> tuple[Ref, ...]:
     return (column,) if isinstance(column, Ref) else ()
 
 
+def map_refs(column: Column, change: Callable[[Ref], Ref]) -> Column:
+    """The same column with every place of the run in it changed."""
+    if isinstance(column, Difference):
+        return Difference(change(column.minuend), change(column.subtrahend))
+    if isinstance(column, Inverse):
+        return Inverse(change(column.of))
+    return change(column) if isinstance(column, Ref) else column
+
+
 @dataclass(frozen=True)
 class Group:
     """`n` terms of one kind. A term's product is the product of its factors, unless `product` says how it is made.
@@ -147,58 +152,6 @@ class Rule:
     function: Function | None = None
     steps: tuple[Step, ...] = ()
     notes: tuple[str, ...] = ()
-
-
-class Op:
-    """One site's producer. `out` is the site it makes, `reads` the sites and parameters it reads."""
-
-    name = ""
-    out = ""
-    reads: tuple[str, ...] = ()
-    passes_on: tuple[str, ...] | None = None  # where its slope goes, if not to all it reads
-
-    @property
-    def grad_reads(self) -> tuple[str, ...]:
-        """The sites and parameters that this op hands a slope back to."""
-        return self.reads if self.passes_on is None else self.passes_on
-
-    def derive(self, run: Run) -> Tensor:
-        """The whole site in float32 by PyTorch from the sites it reads, for those that no hook captures."""
-        raise NotImplementedError(f"{self.out} is captured, not derived")
-
-    def formula(self, run: Run, at: Place) -> str:
-        """LaTeX of the rule with this place's indices."""
-        raise NotImplementedError
-
-    def plain(self, run: Run, at: Place) -> str:
-        """The same in a sentence. `{t3}` stands for the token at position 3, `{v17}` for vocabulary entry 17."""
-        raise NotImplementedError
-
-    def forward(self, run: Run, at: Place) -> Rule:
-        """The rule of the number at `at`."""
-        raise NotImplementedError
-
-    def backward(self, run: Run, source: str, at: Place) -> tuple[Group, ...]:
-        """∂loss/∂source[at] as far as it comes through this op: upstream slope × local derivative, as terms."""
-        raise NotImplementedError
-
-    def slope(self, source: str) -> str:
-        """LaTeX of the backward rule, indices left out."""
-        raise NotImplementedError
-
-    def gradient(self, run: Run, source: str, index: tuple[Index, ...]) -> Tensor:
-        """∂loss/∂source[index] through this op, for parameters and sites that no tape reaches, summed in float64."""
-        raise NotImplementedError
-
-    def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:
-        """Places of `out` that read `source` at `at`, as indices with slices."""
-        raise NotImplementedError
-
-
-class View(Op):
-    """Another reading of numbers that the network has: derived on demand, never captured, read by no other op."""
-
-    passes_on = ()
 
 
 def every() -> slice:

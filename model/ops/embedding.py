@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import torch
 from torch import Tensor
 
-from model.address.parser import Index
-from model.ops.base import IDENTITY, Constant, Group, Op, Place, Ref, Rule, View, along, every, grad, subscript
-
-if TYPE_CHECKING:
-    from model.runtime.run import Run
+from model.address.trees import Index
+from model.ops.base import IDENTITY, Constant, Group, Place, Ref, Rule, along, every, grad, subscript
+from model.ops.op import Op, View
+from model.ops.values import Values
 
 
 class Tokens(Op):
@@ -20,19 +17,19 @@ class Tokens(Op):
 
     name, out = "tokens", "tokens"
 
-    def derive(self, run: Run) -> Tensor:
-        return run.token_tensor
+    def derive(self, run: Values) -> Tensor:
+        return torch.tensor(run.tokens)
 
-    def formula(self, run: Run, at: Place) -> str:
+    def formula(self, run: Values, at: Place) -> str:
         return rf"\mathrm{{token}}_{{{at[0]}}} = {run.tokens[at[0]]}"
 
-    def plain(self, run: Run, at: Place) -> str:
+    def plain(self, run: Values, at: Place) -> str:
         if at[0] == 0 and run.bos:
             return "{t0} marks the start of a text; it is put in front of every sentence unless switched off."
         return f"The tokenizer cut the text into pieces from a fixed list; {{t{at[0]}}} is number {run.tokens[at[0]]}."
 
-    def forward(self, run: Run, at: Place) -> Rule:
-        raw = run.model.tokenizer.bytes(run.tokens[at[0]])
+    def forward(self, run: Values, at: Place) -> Rule:
+        raw = run.vocabulary.bytes(run.tokens[at[0]])
         return Rule("given", notes=("An id is an address in the vocabulary, not a quantity.", f"Bytes: {raw.hex(' ')}"))
 
 
@@ -44,19 +41,19 @@ class Parameter(Op):
     def __init__(self, out: str, symbol: str, says: str) -> None:
         self.out, self.symbol, self.says = out, symbol, says
 
-    def derive(self, run: Run) -> Tensor:
+    def derive(self, run: Values) -> Tensor:
         return run.stored(self.out)
 
-    def formula(self, run: Run, at: Place) -> str:
+    def formula(self, run: Values, at: Place) -> str:
         return subscript(self.symbol, at)
 
-    def plain(self, run: Run, at: Place) -> str:
+    def plain(self, run: Values, at: Place) -> str:
         return self.says
 
-    def forward(self, run: Run, at: Place) -> Rule:
+    def forward(self, run: Values, at: Place) -> Rule:
         notes = ["A learned weight: set by training, the same in every run."]
-        if self.out == "W_E" and at[0] < run.model.tokenizer.n_vocab:
-            notes.append(f"Row {at[0]} belongs to the token “{run.model.tokenizer.show(at[0])}”.")
+        if self.out == "W_E" and at[0] < run.vocabulary.n_vocab:
+            notes.append(f"Row {at[0]} belongs to the token “{run.vocabulary.show(at[0])}”.")
         if self.out == "W_pos" and at[0] >= run.n_pos:
             notes.append(f"Row {at[0]} is not used in this run: the text ends at position {run.n_pos - 1}.")
         return Rule("given", notes=tuple(notes))
@@ -67,22 +64,22 @@ class Tied(View):
 
     name, out, reads = "tied", "W_U", ("W_E",)
 
-    def derive(self, run: Run) -> Tensor:
+    def derive(self, run: Values) -> Tensor:
         return run.tensor("W_E").T
 
-    def formula(self, run: Run, at: Place) -> str:
+    def formula(self, run: Values, at: Place) -> str:
         return f"{subscript('W_U', at)} = {subscript('W_E', at[::-1])}"
 
-    def plain(self, run: Run, at: Place) -> str:
+    def plain(self, run: Values, at: Place) -> str:
         return f"GPT-2 reads words out with the table it reads them in with: this is row {{v{at[1]}}} of W_E."
 
-    def forward(self, run: Run, at: Place) -> Rule:
+    def forward(self, run: Values, at: Place) -> Rule:
         return Rule("sum", (Group((Ref("W_E", at[::-1]),)),))
 
-    def backward(self, run: Run, source: str, at: Place) -> tuple[Group, ...]:
+    def backward(self, run: Values, source: str, at: Place) -> tuple[Group, ...]:
         return ()  # another name, not a use: what reads W_U is counted as reading W_E
 
-    def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:
+    def readers(self, run: Values, source: str, at: Place) -> list[tuple[Index, ...]]:
         return [at[::-1]]
 
 
@@ -92,22 +89,22 @@ class Lookup(Op):
     name, out, reads = "lookup", "embed", ("tokens", "W_E")
     passes_on = ("W_E",)
 
-    def formula(self, run: Run, at: Place) -> str:
+    def formula(self, run: Values, at: Place) -> str:
         t, m = at
         row = rf"\mathrm{{token}}_{{{t}}}"
         return f"{subscript('e', at)} = {subscript('W_E', (row, m))} = {subscript('W_E', (run.tokens[t], m))}"
 
-    def plain(self, run: Run, at: Place) -> str:
+    def plain(self, run: Values, at: Place) -> str:
         t, m = at
         return f"{{t{t}}} has id {run.tokens[t]}, so this is entry {m} of row {run.tokens[t]} of the learned table."
 
-    def forward(self, run: Run, at: Place) -> Rule:
+    def forward(self, run: Values, at: Place) -> Rule:
         t, m = at
         row = Ref("W_E", (run.tokens[t], m))
         terms = Group((Ref("tokens", (t,)), row), label="the row it picks", product=lambda factors: factors[1])
         return Rule("function", (terms,), function=IDENTITY)
 
-    def backward(self, run: Run, source: str, at: Place) -> tuple[Group, ...]:
+    def backward(self, run: Values, source: str, at: Place) -> tuple[Group, ...]:
         row, m = at
         t = np.flatnonzero(np.array(run.tokens) == row)
         return (Group((grad("embed", (t, m)),), len(t), axes=("pos",), places=(t,)),) if len(t) else ()
@@ -115,19 +112,19 @@ class Lookup(Op):
     def slope(self, source: str) -> str:
         return r"\sum_{t\,:\,\mathrm{token}_t} " + along("e_t")
 
-    def gradient(self, run: Run, source: str, index: tuple[Index, ...]) -> Tensor:
+    def gradient(self, run: Values, source: str, index: tuple[Index, ...]) -> Tensor:
         row, m = index
-        slopes = run.gradient("embed")[:, m].double()
+        slopes, tokens = run.gradient("embed")[:, m].double(), run.tensor("tokens")
         if isinstance(row, int):
-            return slopes[run.token_tensor == row].sum(0)
-        first, stop, _ = row.indices(run.model.config.d_vocab)
-        here = (run.token_tensor >= first) & (run.token_tensor < stop)
+            return slopes[tokens == row].sum(0)
+        first, stop, _ = row.indices(run.size("d_vocab"))
+        here = (tokens >= first) & (tokens < stop)
         rows = torch.zeros(stop - first, *slopes.shape[1:])
-        for token in set(run.token_tensor[here].tolist()):  # a row of the table for each token, summed in float64
-            rows[token - first] = slopes[run.token_tensor == token].sum(0).float()
+        for token in set(tokens[here].tolist()):  # a row of the table for each token, summed in float64
+            rows[token - first] = slopes[tokens == token].sum(0).float()
         return rows
 
-    def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:
+    def readers(self, run: Values, source: str, at: Place) -> list[tuple[Index, ...]]:
         if source == "tokens":
             return [(at[0], every())]
         return [(t, at[1]) for t, token in enumerate(run.tokens) if token == at[0]]
@@ -138,28 +135,28 @@ class PositionRow(Op):
 
     name, out, reads = "lookup", "pos_embed", ("W_pos",)
 
-    def formula(self, run: Run, at: Place) -> str:
+    def formula(self, run: Values, at: Place) -> str:
         return subscript(r"\mathrm{pos}", at) + " = " + subscript(r"W_{\mathrm{pos}}", at)
 
-    def plain(self, run: Run, at: Place) -> str:
+    def plain(self, run: Values, at: Place) -> str:
         t, m = at
         return f"{{t{t}}} stands at position {t}, so this is entry {m} of row {t} of the position table."
 
-    def forward(self, run: Run, at: Place) -> Rule:
+    def forward(self, run: Values, at: Place) -> Rule:
         position = Constant(r"\mathrm{position}", at[0])
         terms = Group((position, Ref("W_pos", at)), label="the row it picks", product=lambda factors: factors[1])
         return Rule("function", (terms,), function=IDENTITY)
 
-    def backward(self, run: Run, source: str, at: Place) -> tuple[Group, ...]:
+    def backward(self, run: Values, source: str, at: Place) -> tuple[Group, ...]:
         return (Group((grad("pos_embed", at),)),) if at[0] < run.n_pos else ()
 
     def slope(self, source: str) -> str:
         return along(r"\mathrm{pos}")
 
-    def gradient(self, run: Run, source: str, index: tuple[Index, ...]) -> Tensor:
+    def gradient(self, run: Values, source: str, index: tuple[Index, ...]) -> Tensor:
         slopes = run.gradient("pos_embed").double()
-        unread = run.model.config.n_ctx - run.n_pos
+        unread = run.size("n_ctx") - run.n_pos
         return torch.cat([slopes, slopes.new_zeros(unread, slopes.shape[1])])[index]
 
-    def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:
+    def readers(self, run: Values, source: str, at: Place) -> list[tuple[Index, ...]]:
         return [at] if at[0] < run.n_pos else []

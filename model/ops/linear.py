@@ -10,16 +10,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from model.address.parser import Address, Index
-from model.ops.base import Group, Op, Place, Ref, Rule, View, along, every, grad, grid, subscript
-
-if TYPE_CHECKING:
-    from model.runtime.run import Run
+from model.address.trees import Address, Index
+from model.ops.base import Group, Place, Ref, Rule, along, every, grad, grid, subscript
+from model.ops.op import Op, View
+from model.ops.values import Values
 
 # Letter -> the axis it runs over. Two letters for one kind of axis where an op needs both (input i, output m).
 AXES = {
@@ -84,12 +82,12 @@ class SumProduct(Op):
         read = dict.fromkeys("".join(f.letters for f in factors))
         self.summed = "".join(letter for letter in read if letter not in letters)
 
-    def derive(self, run: Run) -> Tensor:
+    def derive(self, run: Values) -> Tensor:
         spec = ",".join(f.letters for f in self.factors) + "->" + self.letters
         total = torch.einsum(spec, *(run.tensor(f.site) for f in self.factors))
         return total + run.tensor(self.bias.site) if self.bias else total
 
-    def forward(self, run: Run, at: Place) -> Rule:
+    def forward(self, run: Values, at: Place) -> Rule:
         fixed: dict[str, int] = dict(zip(self.letters, at, strict=True))
         places = grid([run.size(AXES[letter]) for letter in self.summed])
         where = fixed | dict(zip(self.summed, places, strict=True))
@@ -111,7 +109,7 @@ class SumProduct(Op):
             return None
         return lambda n: str(Address(part.site, tuple((fixed | {self.summed[0]: n})[x] for x in part.letters)))
 
-    def backward(self, run: Run, source: str, at: Place) -> tuple[Group, ...]:
+    def backward(self, run: Values, source: str, at: Place) -> tuple[Group, ...]:
         operand = self._operand(source)
         fixed: dict[str, int] = dict(zip(operand.letters, at, strict=True))
         others = self._others(operand)
@@ -130,7 +128,7 @@ class SumProduct(Op):
         sums = rf"\sum_{{{','.join(free)}}} " if free else ""
         return sums + along(self.bare_symbol) + "".join(rf"\,{o.symbol}" for o in others)
 
-    def gradient(self, run: Run, source: str, index: tuple[Index, ...]) -> Tensor:
+    def gradient(self, run: Values, source: str, index: tuple[Index, ...]) -> Tensor:
         operand = self._operand(source)
         chosen = dict(zip(operand.letters, index, strict=True))
         terms = [(run.gradient(self.out), self.letters)]
@@ -160,7 +158,7 @@ class SumProduct(Op):
         """The left side's symbol without its indices."""
         return re.sub(r"_\{\{\{.*?\}\}\}", "", self.symbol).replace("{{", "{").replace("}}", "}")
 
-    def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:
+    def readers(self, run: Values, source: str, at: Place) -> list[tuple[Index, ...]]:
         found = []
         for operand in self.operands:
             if operand.site == source:
@@ -168,7 +166,7 @@ class SumProduct(Op):
                 found.append(tuple(fixed.get(letter, every()) for letter in self.letters))
         return found
 
-    def formula(self, run: Run, at: Place) -> str:
+    def formula(self, run: Values, at: Place) -> str:
         fixed: dict[str, int | str] = dict(zip(self.letters, at, strict=True))
         where = fixed | {letter: letter for letter in self.summed}
         left = self.symbol.format(**where) if "{" in self.symbol else subscript(self.symbol, at)
@@ -176,7 +174,7 @@ class SumProduct(Op):
         right = sums + r"\,".join(f.place(where) for f in self.factors)
         return f"{left} = {right}" + (f" + {self.bias.place(fixed)}" if self.bias else "")
 
-    def plain(self, run: Run, at: Place) -> str:
+    def plain(self, run: Values, at: Place) -> str:
         words = dict(zip(self.letters, map(str, at), strict=True))
         sizes = {f"n_{letter}": f"{run.size(AXES[letter]):,}" for letter in AXES}
         tokens = {f"token_{letter}": f"{{t{words[letter]}}}" for letter in self.letters if letter in "tqk"}

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from model.address.parser import Index
-from model.ops.base import MINUS_LOG, Constant, Group, Inverse, Op, Place, Ref, Rule, along, grad
-
-if TYPE_CHECKING:
-    from model.runtime.run import Run
+from model.address.trees import Index
+from model.ops.base import MINUS_LOG, Constant, Group, Inverse, Place, Ref, Rule, along, grad
+from model.ops.op import Op
+from model.ops.values import Values
 
 
 def too_small(p: Tensor) -> Tensor:
@@ -38,14 +36,14 @@ class TokenLoss(Op):
     name, out, reads = "-log p", "loss_per_token", ("probs", "log_probs", "tokens")
     passes_on = ("probs", "log_probs")
 
-    def derive(self, run: Run) -> Tensor:
+    def derive(self, run: Values) -> Tensor:
         places = (torch.arange(run.n_pos), torch.tensor([run.next_token(t) for t in range(run.n_pos)]))
         return minus_log_p(run.tensor("probs")[places], lambda: run.tensor("log_probs")[places])
 
-    def formula(self, run: Run, at: Place) -> str:
+    def formula(self, run: Values, at: Place) -> str:
         return rf"L_{{{at[0]}}} = -\log p_{{{at[0]},{run.next_token(at[0])}}}"
 
-    def plain(self, run: Run, at: Place) -> str:
+    def plain(self, run: Values, at: Place) -> str:
         t = at[0]
         right = f"{{v{run.next_token(t)}}}"
         if t == run.n_pos - 1:
@@ -54,7 +52,7 @@ class TokenLoss(Op):
             what = f"After {{t{t}}} the text goes on with {right}"
         return what + "; the loss is minus the logarithm of the probability it was given."
 
-    def forward(self, run: Run, at: Place) -> Rule:
+    def forward(self, run: Values, at: Place) -> Rule:
         t = at[0]
         place = (t, run.next_token(t))
         if run.underflows(t):
@@ -62,7 +60,7 @@ class TokenLoss(Op):
             return Rule("sum", (Group((Ref("log_probs", place), Constant("-1", -1.0))),), notes=(note,))
         return Rule("function", (Group((Ref("probs", place),), label="p"),), function=MINUS_LOG)
 
-    def backward(self, run: Run, source: str, at: Place) -> tuple[Group, ...]:
+    def backward(self, run: Values, source: str, at: Place) -> tuple[Group, ...]:
         t, v = at
         if v != run.next_token(t) or (source == "log_probs") != run.underflows(t):
             return ()
@@ -72,7 +70,7 @@ class TokenLoss(Op):
     def slope(self, source: str) -> str:
         return rf"-{along('L_t')}" + (r"\,\frac{1}{p}" if source == "probs" else "")
 
-    def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:
+    def readers(self, run: Values, source: str, at: Place) -> list[tuple[Index, ...]]:
         if source == "tokens":
             return [(at[0] - 1,)] if at[0] > 0 else []
         t, v = at
@@ -85,20 +83,20 @@ class Loss(Op):
 
     name, out, reads = "loss", "loss", ("loss_per_token",)
 
-    def derive(self, run: Run) -> Tensor:
+    def derive(self, run: Values) -> Tensor:
         positions = run.scored
         return run.tensor("loss_per_token")[positions.start : positions.stop].mean()
 
-    def formula(self, run: Run, at: Place) -> str:
+    def formula(self, run: Values, at: Place) -> str:
         n = run.n_pos - 1
         return rf"L = \frac{{1}}{{{n}}} \sum_{{t=0}}^{{{n - 1}}} L_t" if run.is_sequence else f"L = L_{{{n}}}"
 
-    def plain(self, run: Run, at: Place) -> str:
+    def plain(self, run: Values, at: Place) -> str:
         if run.is_sequence:
             return "The average over all positions that have a next token in the text."
         return f"The loss at the last position, {{t{run.n_pos - 1}}}, for the target {{v{run.target}}}."
 
-    def forward(self, run: Run, at: Place) -> Rule:
+    def forward(self, run: Values, at: Place) -> Rule:
         positions = run.scored
         n = len(positions)
         if n == 1:
@@ -107,7 +105,7 @@ class Loss(Op):
         t = np.arange(n)
         return Rule("sum", (Group((Ref("loss_per_token", (t,)), share), n, axes=("pos",), places=(t,)),))
 
-    def backward(self, run: Run, source: str, at: Place) -> tuple[Group, ...]:
+    def backward(self, run: Values, source: str, at: Place) -> tuple[Group, ...]:
         n = len(run.scored)
         share = Constant(rf"\tfrac{{1}}{{{n}}}", 1 / n)
         return (Group((grad("loss"), share)),) if at[0] in run.scored else ()
@@ -115,5 +113,5 @@ class Loss(Op):
     def slope(self, source: str) -> str:
         return along("L") + r"\,\frac{1}{n}"
 
-    def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:
+    def readers(self, run: Values, source: str, at: Place) -> list[tuple[Index, ...]]:
         return [()] if at[0] in run.scored else []

@@ -5,12 +5,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from torch import Tensor
 
-from model.address.parser import Index
+from model.address.trees import Index
 from model.ops.base import (
     SQRT,
     Column,
@@ -18,7 +16,6 @@ from model.ops.base import (
     Difference,
     Group,
     Inverse,
-    Op,
     Place,
     Ref,
     Rule,
@@ -27,27 +24,25 @@ from model.ops.base import (
     grad,
     subscript,
 )
-
-if TYPE_CHECKING:
-    from model.runtime.run import Run
-
+from model.ops.op import Op
+from model.ops.values import Values
 
 HAT = r"\hat{x}"
 
 
 class NormOp(Op):
-    """Shared by the five: `x` is the site normalised, `ln` the prefix of the norm's own sites."""
-
-    def __init__(self, ln: str, x: str) -> None:
-        self.ln, self.x = ln, x
-        self.out = f"{ln}.{self.site}"
-        self.reads = tuple(x if part == "x" else f"{ln}.{part}" for part in self.parts)
+    """Shared by the five: `x` is the site normalised, `ln` the prefix of the norm's own sites, `eps` the ε of Scale."""
 
     site = ""
     parts: tuple[str, ...] = ()
 
-    def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:
-        return [at[: len(run.model.graph[self.out].axes)]]
+    def __init__(self, ln: str, x: str, eps: float = 0.0) -> None:
+        self.ln, self.x, self.eps = ln, x, eps
+        self.out = f"{ln}.{self.site}"
+        self.reads = tuple(x if part == "x" else f"{ln}.{part}" for part in self.parts)
+
+    def readers(self, run: Values, source: str, at: Place) -> list[tuple[Index, ...]]:
+        return [at[:1]]
 
 
 class Mean(NormOp):
@@ -56,21 +51,21 @@ class Mean(NormOp):
     name = site = "mean"
     parts = ("x",)
 
-    def formula(self, run: Run, at: Place) -> str:
-        d = run.model.config.d_model
+    def formula(self, run: Values, at: Place) -> str:
+        d = run.size("d_model")
         return rf"\mu_{{{at[0]}}} = \frac{{1}}{{{d}}} \sum_{{i=0}}^{{{d - 1}}} x_{{{at[0]},i}}"
 
-    def plain(self, run: Run, at: Place) -> str:
-        return f"The average of the {run.model.config.d_model:,} numbers that stand for {{t{at[0]}}} here."
+    def plain(self, run: Values, at: Place) -> str:
+        return f"The average of the {run.size('d_model'):,} numbers that stand for {{t{at[0]}}} here."
 
-    def forward(self, run: Run, at: Place) -> Rule:
-        d = run.model.config.d_model
+    def forward(self, run: Values, at: Place) -> Rule:
+        d = run.size("d_model")
         i = np.arange(d)
         share = Constant(rf"\tfrac{{1}}{{{d}}}", 1 / d)
         return Rule("sum", (Group((Ref(self.x, (at[0], i)), share), d, axes=("d_model",), places=(i,)),))
 
-    def backward(self, run: Run, source: str, at: Place) -> tuple[Group, ...]:
-        d = run.model.config.d_model
+    def backward(self, run: Values, source: str, at: Place) -> tuple[Group, ...]:
+        d = run.size("d_model")
         return (Group((grad(self.out, at[:1]), Constant(rf"\tfrac{{1}}{{{d}}}", 1 / d))),)
 
     def slope(self, source: str) -> str:
@@ -83,23 +78,23 @@ class Variance(NormOp):
     name, site = "variance", "var"
     parts = ("x", "mean")
 
-    def formula(self, run: Run, at: Place) -> str:
-        t, d = at[0], run.model.config.d_model
+    def formula(self, run: Values, at: Place) -> str:
+        t, d = at[0], run.size("d_model")
         return rf"\sigma^2_{{{t}}} = \frac{{1}}{{{d}}} \sum_{{i=0}}^{{{d - 1}}} (x_{{{t},i}} - \mu_{{{t}}})^2"
 
-    def plain(self, run: Run, at: Place) -> str:
-        d = run.model.config.d_model
+    def plain(self, run: Values, at: Place) -> str:
+        d = run.size("d_model")
         return f"How far the {d:,} numbers of {{t{at[0]}}} lie from their mean: the average square."
 
-    def forward(self, run: Run, at: Place) -> Rule:
-        d = run.model.config.d_model
+    def forward(self, run: Values, at: Place) -> Rule:
+        d = run.size("d_model")
         i = np.arange(d)
         deviation = Difference(Ref(self.x, (at[0], i)), Ref(f"{self.ln}.mean", at))
         share = Constant(rf"\tfrac{{1}}{{{d}}}", 1 / d)
         return Rule("sum", (Group((deviation, deviation, share), d, axes=("d_model",), places=(i,)),))
 
-    def backward(self, run: Run, source: str, at: Place) -> tuple[Group, ...]:
-        t, d = at[0], run.model.config.d_model
+    def backward(self, run: Values, source: str, at: Place) -> tuple[Group, ...]:
+        t, d = at[0], run.size("d_model")
         upstream, mean = grad(self.out, (t,)), Ref(f"{self.ln}.mean", (t,))
         if source == self.x:
             return (Group((upstream, Constant(rf"\tfrac{{2}}{{{d}}}", 2 / d), Difference(Ref(self.x, at), mean))),)
@@ -120,19 +115,19 @@ class Scale(NormOp):
     name = site = "scale"
     parts = ("var",)
 
-    def formula(self, run: Run, at: Place) -> str:
+    def formula(self, run: Values, at: Place) -> str:
         t = at[0]
         return rf"\mathrm{{scale}}_{{{t}}} = \sqrt{{\sigma^2_{{{t}}} + \varepsilon}}"
 
-    def plain(self, run: Run, at: Place) -> str:
+    def plain(self, run: Values, at: Place) -> str:
         return "The typical distance from the mean: the square root of the variance, with a tiny ε so it is never zero."
 
-    def forward(self, run: Run, at: Place) -> Rule:
+    def forward(self, run: Values, at: Place) -> Rule:
         var = Group((Ref(f"{self.ln}.var", at),), label="variance")
-        eps = Group((Constant(r"\varepsilon", run.model.config.eps),), label="ε")
+        eps = Group((Constant(r"\varepsilon", self.eps),), label="ε")
         return Rule("function", (var, eps), function=SQRT)
 
-    def backward(self, run: Run, source: str, at: Place) -> tuple[Group, ...]:
+    def backward(self, run: Values, source: str, at: Place) -> tuple[Group, ...]:
         return (Group((grad(self.out, at), Constant(r"\tfrac{1}{2}", 0.5), Inverse(Ref(self.out, at)))),)
 
     def slope(self, source: str) -> str:
@@ -145,28 +140,28 @@ class Normalize(NormOp):
     name, site = "normalize", "normalized"
     parts = ("x", "mean", "scale")
 
-    def formula(self, run: Run, at: Place) -> str:
+    def formula(self, run: Values, at: Place) -> str:
         t = at[0]
         top = rf"{subscript('x', at)} - \mu_{{{t}}}"
         return rf"{subscript(HAT, at)} = \frac{{{top}}}{{\mathrm{{scale}}_{{{t}}}}}"
 
-    def plain(self, run: Run, at: Place) -> str:
+    def plain(self, run: Values, at: Place) -> str:
         numbers = f"{{t{at[0]}}}'s numbers"
         return f"Take the mean of {numbers} away, divide by their scale: what is left has mean 0 and spread 1."
 
-    def forward(self, run: Run, at: Place) -> Rule:
+    def forward(self, run: Values, at: Place) -> Rule:
         deviation = Difference(Ref(self.x, at), Ref(f"{self.ln}.mean", at[:1]))
         return Rule(
             "quotient",
             (Group((deviation,), label="x − mean"), Group((Ref(f"{self.ln}.scale", at[:1]),), label="scale")),
         )
 
-    def backward(self, run: Run, source: str, at: Place) -> tuple[Group, ...]:
+    def backward(self, run: Values, source: str, at: Place) -> tuple[Group, ...]:
         t = at[0]
         over = Inverse(Ref(f"{self.ln}.scale", (t,)))
         if source == self.x:
             return (Group((grad(self.out, at), over)),)
-        i = np.arange(run.model.config.d_model)
+        i = np.arange(run.size("d_model"))
         minus = Constant("-1", -1.0)
         columns: tuple[Column, ...] = (grad(self.out, (t, i)), minus, over)
         if source.endswith(".scale"):  # d/ds of (x − μ)/s is −(x − μ)/s² = −normalized/s
@@ -181,7 +176,7 @@ class Normalize(NormOp):
             return rf"\sum_i {upstream}\left(-{HAT}_i\right){over}"
         return rf"\sum_i {upstream}\left(-{over}\right)"
 
-    def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:
+    def readers(self, run: Values, source: str, at: Place) -> list[tuple[Index, ...]]:
         return [at] if source == self.x else [(at[0], every())]
 
 
@@ -191,18 +186,18 @@ class Affine(NormOp):
     name, site = "affine", "out"
     parts = ("normalized", "w", "b")
 
-    def formula(self, run: Run, at: Place) -> str:
+    def formula(self, run: Values, at: Place) -> str:
         i = at[1]
         return rf"{subscript('y', at)} = {subscript(HAT, at)}\,w_{{{i}}} + b_{{{i}}}"
 
-    def plain(self, run: Run, at: Place) -> str:
+    def plain(self, run: Values, at: Place) -> str:
         return f"Entry {at[1]} gets its own learned stretch and shift, the same for every token."
 
-    def forward(self, run: Run, at: Place) -> Rule:
+    def forward(self, run: Values, at: Place) -> Rule:
         stretched = Group((Ref(f"{self.ln}.normalized", at), Ref(f"{self.ln}.w", at[1:])), label="stretched")
         return Rule("sum", (stretched, Group((Ref(f"{self.ln}.b", at[1:]),), label="bias")))
 
-    def backward(self, run: Run, source: str, at: Place) -> tuple[Group, ...]:
+    def backward(self, run: Values, source: str, at: Place) -> tuple[Group, ...]:
         if source == f"{self.ln}.normalized":
             return (Group((grad(self.out, at), Ref(f"{self.ln}.w", at[1:]))),)
         t = np.arange(run.n_pos)
@@ -217,11 +212,11 @@ class Affine(NormOp):
             return rf"{upstream}\,w"
         return rf"\sum_t {upstream}" + (rf"\,{HAT}_t" if source == f"{self.ln}.w" else "")
 
-    def gradient(self, run: Run, source: str, index: tuple[Index, ...]) -> Tensor:
+    def gradient(self, run: Values, source: str, index: tuple[Index, ...]) -> Tensor:
         slopes = run.gradient(self.out).double()
         if source == f"{self.ln}.w":
             slopes = slopes * run.tensor(f"{self.ln}.normalized")
         return slopes.sum(0)[index]
 
-    def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:
+    def readers(self, run: Values, source: str, at: Place) -> list[tuple[Index, ...]]:
         return [at] if source == f"{self.ln}.normalized" else [(every(), at[0])]

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from model.address.parser import Index
-from model.ops.base import Group, Op, Place, Ref, Rule, along, grad, subscript
-
-if TYPE_CHECKING:
-    from model.runtime.run import Run
+from model.address.trees import Index
+from model.ops.base import Group, Place, Ref, Rule, along, grad, subscript
+from model.ops.op import Op
+from model.ops.values import Values
 
 
 class Add(Op):
@@ -21,21 +18,21 @@ class Add(Op):
         self.out, self.symbol, self.parts, self.says = out, symbol, parts, says
         self.reads = tuple(parts)
 
-    def formula(self, run: Run, at: Place) -> str:
+    def formula(self, run: Values, at: Place) -> str:
         right = " + ".join(subscript(symbol, at) for symbol in self.parts.values())
         return f"{subscript(self.symbol, at)} = {right}"
 
-    def plain(self, run: Run, at: Place) -> str:
+    def plain(self, run: Values, at: Place) -> str:
         return self.says.format(token=f"{{t{at[0]}}}", m=at[1])
 
-    def forward(self, run: Run, at: Place) -> Rule:
+    def forward(self, run: Values, at: Place) -> Rule:
         return Rule("sum", tuple(Group((Ref(site, at),), label=site.rsplit(".", 1)[-1]) for site in self.parts))
 
-    def backward(self, run: Run, source: str, at: Place) -> tuple[Group, ...]:
+    def backward(self, run: Values, source: str, at: Place) -> tuple[Group, ...]:
         return (Group((grad(self.out, at),)),)
 
     def slope(self, source: str) -> str:
         return along(self.symbol)
 
-    def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:
+    def readers(self, run: Values, source: str, at: Place) -> list[tuple[Index, ...]]:
         return [at]

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from model.address.parser import Index
+from model.address.trees import Index
 from model.ops.base import (
     EXP,
     Column,
@@ -22,7 +21,6 @@ from model.ops.base import (
     Constant,
     Floats,
     Group,
-    Op,
     Place,
     Ref,
     Rule,
@@ -31,10 +29,8 @@ from model.ops.base import (
     grad,
     subscript,
 )
-
-if TYPE_CHECKING:
-    from model.runtime.run import Run
-
+from model.ops.op import Op
+from model.ops.values import Values
 
 MINUS = Constant("-1", -1.0)
 
@@ -48,39 +44,39 @@ class MaskedScale(Op):
         self.qk, self.out = f"{attn}.qk", f"{attn}.scores"
         self.reads = (self.qk,)
 
-    def formula(self, run: Run, at: Place) -> str:
+    def formula(self, run: Values, at: Place) -> str:
         _, q, k = at
         if k > q:
             return rf"{subscript('s', at)} = -\infty \quad ({k} > {q})"
-        return rf"{subscript('s', at)} = \frac{{(q_{{{q}}} \cdot k_{{{k}}})}}{{\sqrt{{{run.model.config.d_head}}}}}"
+        return rf"{subscript('s', at)} = \frac{{(q_{{{q}}} \cdot k_{{{k}}})}}{{\sqrt{{{run.size('d_head')}}}}}"
 
-    def plain(self, run: Run, at: Place) -> str:
+    def plain(self, run: Values, at: Place) -> str:
         _, q, k = at
         if k > q:
             after = f"{{t{k}}} comes after {{t{q}}}"
             return f"{after}: the mask sets the score to −∞, so that no position sees what it must guess."
-        d = run.model.config.d_head
+        d = run.size("d_head")
         return f"Dot products of {d} numbers grow like √{d}; dividing keeps scores in a range softmax can work with."
 
-    def forward(self, run: Run, at: Place) -> Rule:
+    def forward(self, run: Values, at: Place) -> Rule:
         if at[2] > at[1]:
             return Rule("sum", (Group((Constant(r"-\infty", -math.inf),), label="mask"),), notes=("Masked.",))
-        d = run.model.config.d_head
+        d = run.size("d_head")
         return Rule("sum", (Group((Ref(self.qk, at), Constant(rf"\tfrac{{1}}{{\sqrt{{{d}}}}}", 1 / math.sqrt(d)))),))
 
-    def backward(self, run: Run, source: str, at: Place) -> tuple[Group, ...]:
+    def backward(self, run: Values, source: str, at: Place) -> tuple[Group, ...]:
         if at[2] > at[1]:
             return ()  # the mask replaces it: nothing later reads it
-        d = run.model.config.d_head
+        d = run.size("d_head")
         return (Group((grad(self.out, at), Constant(rf"\tfrac{{1}}{{\sqrt{{{d}}}}}", 1 / math.sqrt(d)))),)
 
     def slope(self, source: str) -> str:
         return along("s") + r"\,\frac{1}{\sqrt{d}}"
 
-    def gradient(self, run: Run, source: str, index: tuple[Index, ...]) -> Tensor:
-        return run.gradient(self.out)[index].double() / math.sqrt(run.model.config.d_head)  # 0 where masked
+    def gradient(self, run: Values, source: str, index: tuple[Index, ...]) -> Tensor:
+        return run.gradient(self.out)[index].double() / math.sqrt(run.size("d_head"))  # 0 where masked
 
-    def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:
+    def readers(self, run: Values, source: str, at: Place) -> list[tuple[Index, ...]]:
         return [at] if at[2] <= at[1] else []
 
 
@@ -94,27 +90,27 @@ class Exponential(Op):
         self.scores, self.out = f"{attn}.scores", f"{attn}.exp"
         self.reads = (self.scores,)
 
-    def derive(self, run: Run) -> Tensor:
+    def derive(self, run: Values) -> Tensor:
         scores = run.tensor(self.scores)
         return (scores - scores.amax(-1, keepdim=True)).exp()
 
-    def _largest(self, run: Run, at: Place) -> int:
+    def _largest(self, run: Values, at: Place) -> int:
         return int(np.argmax(run.numbers(Ref(self.scores, (at[0], at[1], np.arange(at[1] + 1))))))
 
-    def formula(self, run: Run, at: Place) -> str:
+    def formula(self, run: Values, at: Place) -> str:
         h, q, _ = at
         return rf"\mathrm{{exp}}_{{{h},{q},{at[2]}}} = e^{{{subscript('s', at)} - \max_j s_{{{h},{q},j}}}}"
 
-    def plain(self, run: Run, at: Place) -> str:
+    def plain(self, run: Values, at: Place) -> str:
         largest = f"the row's largest score (for {{t{self._largest(run, at)}}})"
         return f"e to the power of the score, after {largest} is taken away, so the largest becomes 1."
 
-    def forward(self, run: Run, at: Place) -> Rule:
+    def forward(self, run: Values, at: Place) -> Rule:
         largest = Ref(self.scores, (at[0], at[1], self._largest(run, at)))
         score = Group((Ref(self.scores, at),), label="score")
         return Rule("function", (score, Group((largest, MINUS), label="largest")), function=EXP)
 
-    def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:
+    def readers(self, run: Values, source: str, at: Place) -> list[tuple[Index, ...]]:
         h, q, k = at
         is_largest = k <= q and k == self._largest(run, at)
         return [(h, q, every())] if is_largest else [at]
@@ -130,25 +126,25 @@ class Weights(Op):
         self.reads = (self.exp,)
         self.passes_on = (self.exp, self.scores)
 
-    def formula(self, run: Run, at: Place) -> str:
+    def formula(self, run: Values, at: Place) -> str:
         h, q, k = at
         left = subscript("a", at)
         row = rf"\sum_{{j=0}}^{{{q}}} \mathrm{{exp}}_{{{h},{q},j}}"
         return rf"{left} = \frac{{\mathrm{{exp}}_{{{h},{q},{k}}}}}{{{row}}}"
 
-    def plain(self, run: Run, at: Place) -> str:
+    def plain(self, run: Values, at: Place) -> str:
         _, q, k = at
         if k > q and not run.value_at(self.out, at):  # a reader may have set its score
             return f"{{t{k}}} comes after {{t{q}}}, so it gets no weight."
         return f"How much of {{t{q}}}'s attention goes to {{t{k}}}: its exponential's share of the whole row."
 
-    def forward(self, run: Run, at: Place) -> Rule:
+    def forward(self, run: Values, at: Place) -> Rule:
         h, q, _ = at
         j = np.arange(run.n_pos)
         row = Group((Ref(self.exp, (h, q, j)),), run.n_pos, axes=("key",), places=(j,))
         return Rule("quotient", (Group((Ref(self.exp, at),), label="this one"), row))
 
-    def backward(self, run: Run, source: str, at: Place) -> tuple[Group, ...]:
+    def backward(self, run: Values, source: str, at: Place) -> tuple[Group, ...]:
         """Along the scores a_k(g_k − Σ_j a_j g_j), along the exponentials (g_k − Σ_j a_j g_j)/total; g is ∂L/∂a."""
         h, q, k = at
         if k > q and source == self.scores:
@@ -169,7 +165,7 @@ class Weights(Op):
         own = rf"\left({along('a_k')} - \sum_j a_j {along('a_j')}\right)"
         return rf"a_k {own}" if source == self.scores else rf"\frac{{1}}{{\sum_j \mathrm{{exp}}_j}} {own}"
 
-    def gradient(self, run: Run, source: str, index: tuple[Index, ...]) -> Tensor:
+    def gradient(self, run: Values, source: str, index: tuple[Index, ...]) -> Tensor:
         *rows, keys = index
         pattern, slopes, exp = (
             t[tuple(rows)] for t in (run.tensor(self.out), run.gradient(self.out), run.tensor(self.exp))
@@ -178,7 +174,7 @@ class Weights(Op):
         average = (pattern * slopes).sum(-1, keepdim=True)
         return ((slopes - average) / exp.sum(-1, keepdim=True))[..., keys]
 
-    def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:
+    def readers(self, run: Values, source: str, at: Place) -> list[tuple[Index, ...]]:
         return [(at[0], at[1], every())]
 
 
@@ -192,28 +188,28 @@ class Probabilities(Op):
 
     name, out, reads = "softmax", "probs", ("logits",)
 
-    def derive(self, run: Run) -> Tensor:
+    def derive(self, run: Values) -> Tensor:
         return run.tensor("logits").softmax(-1)
 
-    def formula(self, run: Run, at: Place) -> str:
-        t, last = at[0], run.model.config.d_vocab - 1
+    def formula(self, run: Values, at: Place) -> str:
+        t, last = at[0], run.size("d_vocab") - 1
         top = rf"e^{{\mathrm{{logit}}_{{{t},{at[1]}}} - \max}}"
         total = rf"\sum_{{u=0}}^{{{last}}} e^{{\mathrm{{logit}}_{{{t},u}} - \max}}"
         return rf"{subscript('p', at)} = \frac{{{top}}}{{{total}}}"
 
-    def plain(self, run: Run, at: Place) -> str:
+    def plain(self, run: Values, at: Place) -> str:
         t, v = at
         what = f"The probability that {{v{v}}} comes after {{t{t}}}"
-        return f"{what}: its exponential's share of all {run.model.config.d_vocab:,}."
+        return f"{what}: its exponential's share of all {run.size('d_vocab'):,}."
 
-    def forward(self, run: Run, at: Place) -> Rule:
-        t, u = at[0], np.arange(run.model.config.d_vocab)
+    def forward(self, run: Values, at: Place) -> Rule:
+        t, u = at[0], np.arange(run.size("d_vocab"))
         largest = Ref("logits", (t, run.largest_logit(t)))
         this = Group((Ref("logits", at), largest), label="this one", product=_raised)
         every_one = (Ref("logits", (t, u)), largest)
         return Rule("quotient", (this, Group(every_one, len(u), axes=("d_vocab",), places=(u,), product=_raised)))
 
-    def backward(self, run: Run, source: str, at: Place) -> tuple[Group, ...]:
+    def backward(self, run: Values, source: str, at: Place) -> tuple[Group, ...]:
         """p_v(g_v − Σ_u p_u g_u) with g = ∂L/∂p, which is not 0 only for the one token scored at t: in all, p − y."""
         t, v = at
         u = run.next_token(t)
@@ -226,7 +222,7 @@ class Probabilities(Op):
     def slope(self, source: str) -> str:
         return rf"p_v\left({along('p_v')} - \sum_u p_u {along('p_u')}\right) = p_v - y_v"
 
-    def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:
+    def readers(self, run: Values, source: str, at: Place) -> list[tuple[Index, ...]]:
         return [(at[0], every())]
 
 
@@ -235,20 +231,20 @@ class LogProbabilities(Op):
 
     name, out, reads = "log softmax", "log_probs", ("logits",)
 
-    def derive(self, run: Run) -> Tensor:
+    def derive(self, run: Values) -> Tensor:
         return torch.log_softmax(run.tensor("logits"), -1)
 
-    def formula(self, run: Run, at: Place) -> str:
+    def formula(self, run: Values, at: Place) -> str:
         logit = rf"\mathrm{{logit}}_{{{at[0]},{at[1]}}}"
         total = rf"\log \sum_u e^{{\mathrm{{logit}}_{{{at[0]},u}} - \max}}"
         return rf"\log {subscript('p', at)} = {logit} - \max - {total}"
 
-    def plain(self, run: Run, at: Place) -> str:
+    def plain(self, run: Values, at: Place) -> str:
         return f"The logarithm of the probability of {{v{at[1]}}} after {{t{at[0]}}}, without going through a tiny p."
 
-    def forward(self, run: Run, at: Place) -> Rule:
+    def forward(self, run: Values, at: Place) -> Rule:
         t = at[0]
-        row = run.numbers(Ref("logits", (t, np.arange(run.model.config.d_vocab))))
+        row = run.numbers(Ref("logits", (t, np.arange(run.size("d_vocab")))))
         log_sum = Computed(
             f"calc(log(sum(exp(logits[{t},:]-max(logits[{t},:])))))", float(np.log(np.exp(row - row.max()).sum()))
         )
@@ -261,7 +257,7 @@ class LogProbabilities(Op):
             ),
         )
 
-    def backward(self, run: Run, source: str, at: Place) -> tuple[Group, ...]:
+    def backward(self, run: Values, source: str, at: Place) -> tuple[Group, ...]:
         t, v = at
         u = run.next_token(t)
         if not run.reads_log_probability(t):
@@ -273,5 +269,5 @@ class LogProbabilities(Op):
     def slope(self, source: str) -> str:
         return rf"{along(chr(92) + 'log p_v')} - p_v \sum_u {along(chr(92) + 'log p_u')}"
 
-    def readers(self, run: Run, source: str, at: Place) -> list[tuple[Index, ...]]:
+    def readers(self, run: Values, source: str, at: Place) -> list[tuple[Index, ...]]:
         return [(at[0], every())]

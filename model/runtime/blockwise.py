@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from model.address.patch import Patch
 from model.arch.network import BackwardPass
-from model.runtime.patch import Patch
 
 if TYPE_CHECKING:
     from model.runtime.language_model import LanguageModel

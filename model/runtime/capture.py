@@ -10,9 +10,9 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from model.address.patch import Patch
 from model.arch.network import HookPoint, Network
 from model.arch.registry import architecture_of
-from model.runtime.patch import Patch
 
 
 class Capture:

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from model.address.patch import EXAMPLE, Patch, PatchError, parse_patch
 from model.arch.graph import Graph
 from model.arch.network import Network
 from model.arch.registry import architecture_of
 from model.errors import TargetError, TextError
+from model.ops.values import Prompt
 from model.runtime.capture import Capture, parameter_views
-from model.runtime.patch import Patch
 from model.runtime.run import SEQUENCE, Run
 from model.weights.tokenizer import Tokenizer
 
@@ -152,6 +153,16 @@ class LanguageModel:
             return f"{ID}{token}"
         return text if self._splits_into(text, [token]) else f"{ID}{token}"
 
+    def patch(self, text: str) -> Patch:
+        """Read a change of a number and check that there is such a one to set. Raises PatchError, AddressError."""
+        patch = parse_patch(text)
+        site = patch.at.site
+        if not self.graph[site].is_parameter and site not in self.hooked:
+            raise PatchError(f"{site} is derived from other sites and cannot be set itself.", EXAMPLE)
+        if site == "W_U":
+            raise PatchError("W_U is another name for W_E; set that.", "W_U[i,v] is W_E[v,i].")
+        return patch
+
     def run(
         self,
         text: str,
@@ -174,33 +185,23 @@ class LanguageModel:
             raise TargetError("The loss over the sequence needs a text of at least two tokens.", "Type another word.")
         token = None if is_sequence else self.target_id(target)
         is_long = self.sites_nbytes(len(tokens)) > whole
-        run = self.go(text, tokens, bos, token, is_sequence, is_long=is_long)
+        run = self.go(Prompt(text, tuple(tokens), bos, token, is_sequence), is_long=is_long)
         return run.changed(changes) if changes else run
 
-    def go(
-        self,
-        text: str,
-        tokens: list[int],
-        bos: bool,
-        target: int | None,
-        is_sequence: bool,
-        patches: tuple[Patch, ...] = (),
-        *,
-        is_long: bool = False,
-    ) -> Run:
+    def go(self, prompt: Prompt, patches: tuple[Patch, ...] = (), *, is_long: bool = False) -> Run:
         """One forward pass over token ids, with what patches set."""
         started = time.perf_counter()
         if is_long:
             from model.runtime.long_run import LongRun
 
-            run: Run = LongRun(self, text, tokens, bos=bos, target=target, is_sequence=is_sequence, patches=patches)
+            run: Run = LongRun(self, prompt, patches)
         else:
             with torch.no_grad():
-                captured = {site: output[0].cpu() for site, output in self.capture(tokens, patches).items()}
+                captured = {site: output[0].cpu() for site, output in self.capture(prompt.tokens, patches).items()}
                 for name, weights in self.capture.changed_weights(patches).items():
                     captured |= self.architecture.views(name, weights.cpu(), self.config)
-            run = Run(self, text, tokens, captured, bos=bos, target=target, is_sequence=is_sequence, patches=patches)
-        self._pace = min(self._pace, (time.perf_counter() - started) / len(tokens))
+            run = Run(self, prompt, captured, patches)
+        self._pace = min(self._pace, (time.perf_counter() - started) / len(prompt.tokens))
         return run
 
     def generate(self, text: str | Sequence[int], steps: int, **settings: Any) -> Iterator[Step]:

@@ -133,15 +133,7 @@ class StepRun(Run):
         self.learning_from, self.step = learning, step
         captured = {site: output[0].cpu() for site, output in scratch(start.tokens).items()}
         captured["pos_embed"] = captured["pos_embed"].clone()  # a view of W_pos, which the next step changes
-        super().__init__(
-            start.model,
-            start.text,
-            start.tokens,
-            captured,
-            bos=start.bos,
-            target=start.target,
-            is_sequence=start.is_sequence,
-        )
+        super().__init__(start.model, start.prompt, captured)
 
     def gradient(self, site: str) -> Tensor:
         if not self.has_slopes:
@@ -184,7 +176,7 @@ def descend(run: Run, net: Network, eta: float) -> None:
         stored[name].addmm_(*((f.T for f in reversed(factors)) if is_transposed else factors), alpha=-eta)
     for node in reversed(run.model.graph.sites):
         if isinstance(node.op, Lookup):
-            stored["W_E"].index_add_(0, run.token_tensor.to(device), slope(node.name), alpha=-eta)
+            stored["W_E"].index_add_(0, run.tensor("tokens").to(device), slope(node.name), alpha=-eta)
         elif isinstance(node.op, PositionRow):
             stored["W_pos"][: run.n_pos].sub_(slope(node.name), alpha=eta)
 

@@ -8,7 +8,7 @@ slope of the stream that leaves it. The same modules see the same numbers, so wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -16,10 +16,11 @@ import torch
 from torch import Tensor
 
 from model.address.parser import Address, Index
+from model.address.patch import Patch
 from model.errors import ReaderError
+from model.ops.values import Prompt
 from model.runtime.backward import on_demand, slopes_at_the_end
 from model.runtime.blockwise import Blockwise, Sites
-from model.runtime.patch import Patch
 from model.runtime.run import Run
 from model.runtime.scratch import Scratch
 
@@ -50,21 +51,14 @@ class LongRun(Run):
     def __init__(
         self,
         model: LanguageModel,
-        text: str,
-        tokens: Sequence[int],
-        *,
-        bos: bool,
-        target: int | None,
-        is_sequence: bool,
+        prompt: Prompt,
         patches: tuple[Patch, ...] = (),
     ) -> None:
-        self._parts = Blockwise(model, tokens, patches)
-        self._scratch = Scratch(room(model, len(tokens)))
+        self._parts = Blockwise(model, prompt.tokens, patches)
+        self._scratch = Scratch(room(model, len(prompt.tokens)))
         self._fault: str | None = UNKNOWN
         self._entering: list[Tensor] = []  # the stream as it comes to each block, before its resid_pre is changed
-        super().__init__(
-            model, text, tokens, self._pass(model), bos=bos, target=target, is_sequence=is_sequence, patches=patches
-        )
+        super().__init__(model, prompt, self._pass(model), patches)
 
     @torch.no_grad()
     def _pass(self, model: LanguageModel) -> Sites:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from model.errors import AddressError
-from model.runtime.patch import parse_patch
 
 if TYPE_CHECKING:
     from model.runtime.run import Run
@@ -45,7 +44,7 @@ def nudges(run: Run, at: str, sizes: Sequence[float] = SIZES) -> list[Nudge]:
 
     Raises PatchError for a number that is derived from others, AddressError for more than one.
     """
-    address = parse_patch(run.model, f"{at}+=0").at
+    address = run.model.patch(f"{at}+=0").at
     slope = float(run.values(replace(run.check(address), quantity="grad")))
     return [_nudge(run, at, h, slope) for h in sizes]
 

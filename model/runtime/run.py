@@ -22,34 +22,31 @@ from model.address.parser import (
     Index,
     parse,
 )
-from model.errors import AddressError
-from model.ops.base import Column, Computed, Constant, Difference, Floats, Inverse, Ref
-from model.ops.update import Rate
-from model.runtime.backward import on_demand, site_gradients
-from model.runtime.patch import (
+from model.address.patch import (
     MOST_CHANGES,
     NO_ADDITIONS,
     Patch,
     PatchError,
-    parse_patch,
 )
+from model.errors import AddressError
+from model.ops.base import Column, Computed, Constant, Difference, Floats, Inverse, Ref
+from model.ops.update import Rate
+from model.ops.values import Prompt, Values
+from model.runtime.backward import on_demand, site_gradients
 
 if TYPE_CHECKING:
     from model.explain.explanation import Explanation, Order
     from model.runtime.language_model import LanguageModel
     from model.runtime.learn import Learning
     from model.runtime.sample import Choice
+    from model.weights.tokenizer import Tokenizer
 
 SEQUENCE = "sequence"
 MOST_STEPS = 50
 
 
-class Run:
-    """Values of every site for `tokens`.
-
-    `target` is the token id whose loss the last position carries; `is_sequence` makes the loss the mean over the
-    text's own next tokens; `target_is_own` says that the target is the model's own first guess.
-    """
+class Run(Values):
+    """Values of every site for a prompt; `target_is_own` says that its target is the model's own first guess."""
 
     in_parts: frozenset[str] = frozenset()  # sites of which a part is worked out, rather than the whole
     is_long = False  # kept by its residual stream alone: see `model.runtime.long_run`
@@ -57,30 +54,23 @@ class Run:
     def __init__(
         self,
         model: LanguageModel,
-        text: str,
-        tokens: Sequence[int],
+        prompt: Prompt,
         captured: dict[str, Tensor],
-        *,
-        bos: bool,
-        target: int | None,
-        is_sequence: bool,
         patches: tuple[Patch, ...] = (),
     ) -> None:
-        self.model, self.text, self.tokens, self.bos = model, text, tuple(tokens), bos
-        self.token_tensor = torch.tensor(self.tokens)
-        self.is_sequence = is_sequence
-        self.patches = patches
+        self.model, self.prompt, self.patches = model, prompt, patches
         self._tensors = captured
         self._slopes: dict[str, Tensor] = {}
         self._lock = threading.RLock()
         self._rate: Rate | None = None
         self._learning: Learning | None = None
-        self.target_is_own = target is None
-        self.target = self.largest_logit(self.n_pos - 1) if target is None else target
+        self.target_is_own = prompt.target is None
+        if self.target_is_own:
+            self.prompt = replace(prompt, target=self.largest_logit(self.n_pos - 1))
 
     @property
-    def n_pos(self) -> int:
-        return len(self.tokens)
+    def vocabulary(self) -> Tokenizer:
+        return self.model.tokenizer
 
     def seconds_back(self, block: int | None = 0) -> float:
         """About how long it takes until slopes in a block (None: after the blocks) are known."""
@@ -225,30 +215,6 @@ class Run:
     def shape(self, site: str) -> tuple[int, ...]:
         return self.model.graph.shape(site, self.n_pos)
 
-    @property
-    def scored(self) -> range:
-        """The positions whose loss counts: the last one, or all that have a next token in the text."""
-        return range(self.n_pos - 1) if self.is_sequence else range(self.n_pos - 1, self.n_pos)
-
-    def underflows(self, t: int) -> bool:
-        """True where the probability that position `t` is scored on is too small for float32 to keep its digits."""
-        return bool(self.value_at("probs", (t, self.next_token(t))) < torch.finfo(torch.float32).tiny)
-
-    def reads_probability(self, t: int) -> bool:
-        """True where the loss reads `probs` at position `t`; `reads_log_probability`, where it reads `log_probs`."""
-        return t in self.scored and not self.underflows(t)
-
-    def reads_log_probability(self, t: int) -> bool:
-        return t in self.scored and self.underflows(t)
-
-    def next_token(self, t: int) -> int:
-        """What position `t` is scored on: the text's next token, or the target at the last position."""
-        return self.tokens[t + 1] if t + 1 < self.n_pos else self.target
-
-    def largest_logit(self, t: int) -> int:
-        """The vocabulary entry with the largest logit after position `t` (lowest id on a tie)."""
-        return int(np.argmax(self.tensor("logits")[t].numpy()))
-
     def top(self, n: int, t: int = -1) -> list[tuple[int, float]]:
         """The `n` likeliest next tokens after position `t` as (token id, probability), lowest id first on a tie."""
         p = self.value_at("probs", (t % self.n_pos,)).numpy()
@@ -317,7 +283,7 @@ class Run:
     # -- what if
 
     def changed(self, changes: Sequence[str]) -> Run:
-        """The run that goes on from here with numbers set on the way, each written as `model.runtime.patch` says.
+        """The run that goes on from here with numbers set on the way, each written as `model.address.patch` says.
 
         The target stays what it was, also where it was the model's own guess. Raises PatchError, AddressError.
         """
@@ -326,17 +292,17 @@ class Run:
         if NO_ADDITIONS in changes:
             rest = [change for change in changes if change != NO_ADDITIONS]
             return self._without_additions().changed(rest) if rest else self._without_additions()
-        parsed = [parse_patch(self.model, change) for change in changes]
+        parsed = [self.model.patch(change) for change in changes]
         patches = tuple(replace(patch, at=self.check(patch.at)) for patch in parsed)
-        target = None if self.is_sequence else self.target
-        return self.model.go(
-            self.text, list(self.tokens), self.bos, target, self.is_sequence, patches, is_long=self.is_long
-        )
+        return self.model.go(self._question, patches, is_long=self.is_long)
 
     def _without_additions(self) -> Run:
-        target = None if self.is_sequence else self.target
-        model = self.model.without_additions
-        return model.go(self.text, list(self.tokens), self.bos, target, self.is_sequence, is_long=self.is_long)
+        return self.model.without_additions.go(self._question, is_long=self.is_long)
+
+    @property
+    def _question(self) -> Prompt:
+        """What another run is to read: its target is this run's, unless it has the text's own tokens to guess."""
+        return replace(self.prompt, target=None) if self.is_sequence else self.prompt
 
     def _check_index(self, address: Address, i: Index, size: int, axis: str) -> None:
         places = [i] if isinstance(i, int) else [p for p in (i.start, i.stop) if p is not None]

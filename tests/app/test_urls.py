@@ -21,7 +21,7 @@ from app.request.state import (
     State,
 )
 from app.settings import AppSettings
-from model.runtime.patch import MOST_CHANGES
+from model.address.patch import MOST_CHANGES
 from model.runtime.run import MOST_STEPS
 
 # What a URL and a form can carry: no lone surrogates, one kind of line end.

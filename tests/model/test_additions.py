@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from model.runtime.patch import NO_ADDITIONS
+from model.address.patch import NO_ADDITIONS
 from model.runtime.run import Run
 from tests.model.models import random_model, twin
 

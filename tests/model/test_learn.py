@@ -12,6 +12,7 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from model.address.parser import Address
+from model.address.patch import PatchError
 from model.arch.gpt2.network import GPT2
 from model.arch.gpt2.stored import hf_names
 from model.errors import AddressError
@@ -20,7 +21,6 @@ from model.ops.update import Rate
 from model.runtime.capture import parameter_views
 from model.runtime.learn import RateError
 from model.runtime.nudge import nudges
-from model.runtime.patch import PatchError
 from model.runtime.run import Run
 from model.runtime.slope import losses_along_slope, suggested_rate
 from tests.model.models import error_of, random_model

@@ -8,6 +8,7 @@ import torch
 
 from model.errors import TargetError, TextError
 from model.loading import load
+from model.ops.values import Prompt
 from tests.model.models import error_of, random_model
 
 EMBEDDED = load("embedded")
@@ -108,7 +109,7 @@ def test_a_probability_too_small_for_float32_reads_its_logarithm() -> None:
     logits = run.tensor("logits")
     logits[-1] = 0.0
     logits[-1, 5] = 200.0
-    model_run = type(run)(model, "abc", run.tokens, {"logits": logits}, bos=True, target=7, is_sequence=False)
+    model_run = type(run)(model, Prompt("abc", run.tokens, target=7), {"logits": logits})
     e = model_run.explain(f"loss_per_token[{run.n_pos - 1}]")
     assert e.value == pytest.approx(200.0)
     assert e.terms[0].factors[0].address == f"log_probs[{run.n_pos - 1},7]"

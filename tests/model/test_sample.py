@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from transformers.generation.logits_process import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
 from model.errors import FaultyLogits, SettingError
+from model.ops.values import Prompt
 from model.runtime.choice_address import LISTED, ChoiceAddress
 from model.runtime.run import Run
 from model.runtime.sample import (
@@ -296,7 +297,7 @@ def run_with(logits: Logits) -> Run:
     model = random_model("wide")
     run = model.run("ab")
     captured = {"logits": torch.from_numpy(np.stack([RANDOM, RANDOM, logits]))}
-    return Run(model, run.text, run.tokens, captured, bos=True, target=None, is_sequence=False)
+    return Run(model, Prompt(run.text, run.tokens), captured)
 
 
 TIED = np.round(RANDOM)  # a dozen values, each held by many tokens

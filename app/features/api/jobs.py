@@ -18,8 +18,8 @@ from app.server.prefix import rooted
 from app.services import Services, ServicesDep
 from app.stores.jobs import Job
 from app.stores.learned import Learned
+from model.address.patch import PatchError
 from model.errors import ReaderError
-from model.runtime.patch import PatchError
 
 EVERY = 0.2  # seconds between two events
 

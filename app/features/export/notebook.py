@@ -17,7 +17,7 @@ from app.features.export.notebook_terms import Project, terms_code
 from app.panels.steps import named
 from app.render.tokens import sentence_text
 from model.address.parser import Calc, parse
-from model.runtime.patch import NO_ADDITIONS
+from model.address.patch import NO_ADDITIONS
 
 if TYPE_CHECKING:
     from model import Run

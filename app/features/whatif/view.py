@@ -15,8 +15,8 @@ from app.render.tokens import token_html
 from app.request.state import Cells, State
 from model import Run
 from model.address.parser import Address
+from model.address.patch import NO_ADDITIONS, Patch
 from model.errors import ReaderError
-from model.runtime.patch import NO_ADDITIONS, Patch, parse_patch
 
 TOKENS = 5  # the likeliest before and after are listed
 ADDITIONS = Markup("the additions of all blocks left out: x = f(x)")
@@ -79,7 +79,7 @@ def sets(run: Run, state: State) -> tuple[Set, ...]:
     found = []
     for n, change in enumerate(state.changes):
         others = state.changes[:n] + state.changes[n + 1 :]
-        said = ADDITIONS if change == NO_ADDITIONS else words(run, parse_patch(run.model, change))
+        said = ADDITIONS if change == NO_ADDITIONS else words(run, run.model.patch(change))
         found.append(Set(said, change, state.change(*others).url("/whatif")))
     return tuple(found)
 

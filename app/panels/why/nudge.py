@@ -24,7 +24,6 @@ from model.runtime.nudge import (
     Nudge,
     nudges,
 )
-from model.runtime.patch import parse_patch
 
 if TYPE_CHECKING:
     from model import Run
@@ -105,7 +104,7 @@ def _refused(run: Run, place: Address, links: Links) -> NudgeView | None:
         other = Address("W_E", place.index[::-1], "grad")
         return _refusal("W_U is another name for W_E, the number to nudge:", other, links)
     try:
-        parse_patch(run.model, f"{place}+=0")
+        run.model.patch(f"{place}+=0")
     except ReaderError:
         other = _nearest(run, place)
         return _refusal(

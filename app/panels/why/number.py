@@ -38,8 +38,7 @@ from app.request.state import SAFE, State
 from model.address.parser import Address, Calc
 from model.errors import ReaderError
 from model.explain.explanation import SET
-from model.ops.base import Op
-from model.runtime.patch import parse_patch
+from model.ops.op import Op
 
 if TYPE_CHECKING:
     from model import Run
@@ -157,7 +156,7 @@ def _whatif(run: Run, state: State, address: Address) -> str:
     """Where this number can be set: the page of what-ifs, with its address and value in the field to be edited."""
     place, value = str(address), float(run.values(address))
     try:
-        parse_patch(run.model, f"{place}={value!r}")
+        run.model.patch(f"{place}={value!r}")
     except ReaderError:
         return ""
     others = [change for change in state.changes if not change.startswith((f"{place}=", f"{place}+="))]

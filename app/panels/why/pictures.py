@@ -23,11 +23,12 @@ from app.render.heat import Scale
 from app.render.tokens import token_html
 from model.address.parser import Address
 from model.ops.activation import Gelu, Relu, gelu_tanh
-from model.ops.base import Op, minus_log
+from model.ops.base import minus_log
 from model.ops.embedding import Lookup, PositionRow, Tokens
 from model.ops.linear import SumProduct
 from model.ops.loss import TokenLoss
 from model.ops.norm import NormOp
+from model.ops.op import Op
 from model.ops.softmax import Exponential, Weights
 
 if TYPE_CHECKING:

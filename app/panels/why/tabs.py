@@ -9,7 +9,7 @@ from app.panels import steps
 from app.render import cost
 from app.request.state import State
 from model.address.parser import Address
-from model.runtime.patch import NO_ADDITIONS
+from model.address.patch import NO_ADDITIONS
 
 if TYPE_CHECKING:
     from model import Run

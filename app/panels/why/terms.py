@@ -18,7 +18,7 @@ from model.ops.softmax import Probabilities, Weights
 if TYPE_CHECKING:
     from model import Run
     from model.explain.explanation import Explanation, Factor, Term
-    from model.ops.base import Op
+    from model.ops.op import Op
 
 PAGE = 10
 NAMES = {"before": "weight before", "the start": "weight before", "m̂ / (√v̂ + ε)": "m̂ ÷ (√v̂ + ε)"}

@@ -28,7 +28,7 @@ def nodes(c: GPT2Config) -> Iterator[Node]:
     yield Node("pos_embed", axes_of("tm"), PositionRow(), "Position embedding", "embed")
     for n in range(c.n_layer):
         yield from _block(c, n)
-    yield from _norm("ln_final", f"blocks.{c.n_layer - 1}.resid_post", "ln_final", None)
+    yield from _norm(c, "ln_final", f"blocks.{c.n_layer - 1}.resid_post", "ln_final", None)
     yield Node("W_U", ("d_model", "d_vocab"), Tied(), "Unembedding table", "out", is_parameter=True)
     unembed = SumProduct(
         "unembed", "logits", "tv", (Operand("ln_final.out", "ti", "y"), Operand("W_E", "vi", "W_E")),
@@ -46,14 +46,14 @@ def nodes(c: GPT2Config) -> Iterator[Node]:
 def _block(c: GPT2Config, n: int) -> Iterator[Node]:
     b = f"blocks.{n}"
     yield Node(f"{b}.resid_pre", axes_of("tm"), _stream_in(n), "Residual stream, before", "stream", n)
-    yield from _norm(f"{b}.ln1", f"{b}.resid_pre", "ln1", n)
+    yield from _norm(c, f"{b}.ln1", f"{b}.resid_pre", "ln1", n)
     yield from _attention(f"{b}.attn", f"{b}.ln1.out", f"{b}.attn_out", n)
     middle = _joined(
         c, f"{b}.resid_mid", "x'", {f"{b}.resid_pre": "x"}, {f"{b}.attn_out": r"\mathrm{attn}"},
         "Attention's update is added to what {token} carried into the block.",
     )  # fmt: skip
     yield Node(f"{b}.resid_mid", axes_of("tm"), middle, "Residual stream, after attention", "stream", n)
-    yield from _norm(f"{b}.ln2", f"{b}.resid_mid", "ln2", n)
+    yield from _norm(c, f"{b}.ln2", f"{b}.resid_mid", "ln2", n)
     yield from _mlp(c, f"{b}.mlp", f"{b}.ln2.out", f"{b}.mlp_out", n)
     after = _joined(
         c, f"{b}.resid_post", "x''", {f"{b}.resid_mid": "x'"}, {f"{b}.mlp_out": r"\mathrm{mlp}"},
@@ -78,7 +78,7 @@ def _stream_in(n: int) -> Add:
     return Add("blocks.0.resid_pre", "x", parts, "What {token} is, plus where it stands.")
 
 
-def _norm(ln: str, x: str, part: str, block: int | None) -> Iterator[Node]:
+def _norm(c: GPT2Config, ln: str, x: str, part: str, block: int | None) -> Iterator[Node]:
     ops: list[tuple[type[NormOp], str, str]] = [
         (Mean, "", "Mean"),
         (Variance, "", "Variance"),
@@ -86,7 +86,7 @@ def _norm(ln: str, x: str, part: str, block: int | None) -> Iterator[Node]:
         (Normalize, "m", "Normalised"),
     ]
     for op, extra, title in ops:
-        node = op(ln, x)
+        node = op(ln, x, c.eps)
         yield Node(node.out, axes_of("t" + extra), node, title, part, block)
     yield _param(f"{ln}.w", "m", "w", "LayerNorm weight", part, "How much each entry is stretched.", block)
     yield _param(f"{ln}.b", "m", "b", "LayerNorm bias", part, "How much each entry is shifted.", block)

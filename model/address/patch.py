@@ -9,19 +9,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from torch import Tensor
 
 from model.address.parser import Address, Index, parse
 from model.errors import ReaderError
 
-if TYPE_CHECKING:
-    from model.runtime.language_model import LanguageModel
-
 MOST_CHANGES = 16
 NO_ADDITIONS = "additions=off"  # a change of the network, not of a number: blocks hand on f(x) instead of x + f(x)
 LARGEST = 1e6
+EXAMPLE = "Write it as in blocks.0.attn.z[:,1,:]=0."
 
 
 class PatchError(ReaderError):
@@ -61,23 +58,17 @@ def _within(i: Index, place: int) -> bool:
     return (i.start or 0) <= place and (i.stop is None or place < i.stop)
 
 
-def parse_patch(model: LanguageModel, text: str) -> Patch:
-    """Read `site[index]=value` (or `+=value`). Whether the index fits is checked against the run."""
+def parse_patch(text: str) -> Patch:
+    """Read `site[index]=value` (or `+=value`). Whether there is such a site and the index fits is a run's business."""
     where, sign, number = text.rpartition("=")
-    example = "Write it as in blocks.0.attn.z[:,1,:]=0."
     add = where.endswith("+")
     try:
         value = float(number.replace("−", "-"))
     except ValueError:
-        raise PatchError(f"“{text[:80]}” sets no number.", example) from None
+        raise PatchError(f"“{text[:80]}” sets no number.", EXAMPLE) from None
     if not sign or not math.isfinite(value) or abs(value) > LARGEST:
-        raise PatchError(f"“{text[:80]}”: a number can be set to anything from −{LARGEST:g} to {LARGEST:g}.", example)
+        raise PatchError(f"“{text[:80]}”: a number can be set to anything from −{LARGEST:g} to {LARGEST:g}.", EXAMPLE)
     at = parse(where.removesuffix("+"))
     if not isinstance(at, Address) or at.quantity:
-        raise PatchError(f"“{where}” is computed from other numbers; set one of those.", example)
-    node = model.graph[at.site]
-    if not node.is_parameter and at.site not in model.hooked:
-        raise PatchError(f"{at.site} is derived from other sites and cannot be set itself.", example)
-    if at.site == "W_U":
-        raise PatchError("W_U is another name for W_E; set that.", "W_U[i,v] is W_E[v,i].")
+        raise PatchError(f"“{where}” is computed from other numbers; set one of those.", EXAMPLE)
     return Patch(at, value, add)
