@@ -44,7 +44,7 @@ class Replica:
 
     def record_autoscaling_stats(self) -> dict[str, float]:
         """What the number of replicas that learn is chosen by."""
-        return {"jobs": float(self.services.jobs.n_unfinished)}
+        return {"jobs": float(len(self.services.jobs.unfinished))}
 
 
 def as_jobs_need(context: AutoscalingContext) -> tuple[int, dict[str, Any]]:

@@ -14,7 +14,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from app.cluster.replica import Began
 from app.cluster.routing import Asked, route
 from app.settings import AppSettings
-from app.stores.models import ModelStore
+from app.stores.catalogue import Catalogue
 
 TOO_LARGE = 413
 
@@ -23,7 +23,7 @@ class Front:
     """Knows the models by their configs alone: it loads none. Every number comes from the replicas."""
 
     def __init__(self, settings: AppSettings, pages: DeploymentHandle, jobs: DeploymentHandle) -> None:
-        self.models = ModelStore(settings)
+        self.models = Catalogue(settings)
         self.most = settings.max_body_kb * 1024
         self.pools = {"pages": pages.options(stream=True), "jobs": jobs.options(stream=True)}
 

@@ -11,8 +11,8 @@ from urllib.parse import parse_qsl
 from pydantic import ValidationError
 
 from app.request.query import RunQuery, run_of
+from app.stores.catalogue import Catalogue
 from app.stores.jobs import job_id
-from app.stores.models import ModelStore
 from model.errors import ReaderError
 
 JOBS = ("/learn", "/api/v1/jobs")  # paths, with all below them, that the learning replicas answer
@@ -58,7 +58,7 @@ class Route:
     holder: str = ""
 
 
-def route(asked: Asked, models: ModelStore) -> Route:
+def route(asked: Asked, models: Catalogue) -> Route:
     """Every replica has the default model, so only others are looked for; a job goes where it runs."""
     given = asked.parameters()
     below = next((asked.path[len(top) :] for top in JOBS if _is_under(asked.path, top)), None)
@@ -73,7 +73,7 @@ def _is_under(path: str, top: str) -> bool:
     return path == top or path.startswith(top + "/")
 
 
-def _job(below: str, given: Mapping[str, object], models: ModelStore) -> str:
+def _job(below: str, given: Mapping[str, object], models: Catalogue) -> str:
     """The job's id: in the path of the API, else from what the request asks for."""
     id = below.strip("/").partition("/")[0]
     if id and id != "cancel":

@@ -23,7 +23,7 @@ from app.server.limits import TooMany
 from app.server.prefix import path_of
 from app.server.security import FRAMED, HEADERS
 from app.services import Services
-from app.stores.runs import Busy
+from app.stores.budgeted import Busy
 from model.errors import CheckpointError, ReaderError, TargetError
 
 log = logging.getLogger(__name__)

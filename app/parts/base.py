@@ -150,7 +150,7 @@ class Scene:
 
     def run_of(self, state: State) -> Run:
         """Another run, from the cache or computed now. Only for use in a reader's thread."""
-        return self.services.runs.submit(self.services.runs.key(state)).result()
+        return self.services.runs.submit(self.services.runs.key(state)).result().run
 
     def numbers_of(self, state: State) -> Numbers:
         """Another run's numbers as links, such as the toy's in the prose."""

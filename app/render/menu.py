@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.request.state import State
+from app.stores.catalogue import Entry
 from app.stores.downloads import Download
-from app.stores.models import Entry, ModelStore
+from app.stores.models import ModelStore
 from model.weights.hub import Published, megabytes
 
 FIRST = "gpt2"  # the published model that the menu offers; the others are on the page of models
@@ -55,7 +56,7 @@ def offer(models: ModelStore) -> Offer:
     """What can be fetched, or is on its way."""
     offers = models.offers
     asked = [found for one in offers if (found := models.downloads.find(one.name)) and found.stage != "cancelled"]
-    first = next((one for one in offers if one.name == FIRST and not any(d.one is one for d in asked)), None)
+    first = next((one for one in offers if one.name == FIRST and not any(d.published is one for d in asked)), None)
     return Offer(first, asked, len(offers) - len(asked) - (first is not None))
 
 

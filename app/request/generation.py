@@ -8,8 +8,8 @@ from urllib.parse import quote, urlencode
 
 from app.request.state import DEFAULT_TEXT, LONG_QUERY, SAFE, State
 from app.server.prefix import rooted
-from app.stores.generations import MOST_TOKENS, Key
-from app.stores.models import Entry, ModelStore
+from app.stores.catalogue import Catalogue, Entry
+from app.stores.generations import MOST_TOKENS, GenerationKey
 from model.errors import SettingError
 from model.runtime.sample import Settings, check_whole
 
@@ -54,13 +54,13 @@ class Ask:
     def sampling(self) -> Settings:
         return Settings(self.temperature, self.top_k or None, self.top_p, self.seed)
 
-    def key(self, models: ModelStore) -> Key:
+    def key(self, models: Catalogue) -> GenerationKey:
         """The generation that this is a view of. Raises UnknownModel, SettingError."""
         entry = models.entry(self.state.model)
         for _, token in self.picks:
             check_whole("pick", token, entry.config.d_vocab - 1, "Write STEP:ID; the id is a token of the vocabulary.")
         stop = self.stop.replace("\\n", "\n")
-        return Key(entry.name, self.state.text, self.state.bos, self.sampling, stop, self.picks, self.compare)
+        return GenerationKey(entry.name, self.state.text, self.state.bos, self.sampling, stop, self.picks, self.compare)
 
     # -- where a click leads
 
@@ -124,7 +124,7 @@ def written(x: object) -> str:
 # -- from a query
 
 
-def asked(models: ModelStore, query: Mapping[str, str], picks: Iterable[str]) -> Ask:
+def asked(models: Catalogue, query: Mapping[str, str], picks: Iterable[str]) -> Ask:
     """What the parameters of a request ask for, empty fields meaning the default. Raises ReaderError."""
     plain = Ask(state_of(models, query))
     return Ask(
@@ -142,7 +142,7 @@ def asked(models: ModelStore, query: Mapping[str, str], picks: Iterable[str]) ->
     )
 
 
-def state_of(models: ModelStore, query: Mapping[str, str]) -> State:
+def state_of(models: Catalogue, query: Mapping[str, str]) -> State:
     """Raises UnknownModel, SettingError."""
     entry = models.entry(query.get("model", ""))
     text = query["text"].replace("\r\n", "\n") if "text" in query else opening(entry)

@@ -15,7 +15,7 @@ from app.request.state import (
     State,
 )
 from app.services import Services, ServicesDep, services_of
-from app.stores.models import ModelStore
+from app.stores.catalogue import Catalogue
 from model.address.parser import Calc, parse
 from model.address.patch import MOST_CHANGES
 from model.errors import ReaderError
@@ -115,7 +115,7 @@ def run_state(services: Services, query: RunQuery) -> State:
     return run_of(services.models, query)
 
 
-def run_of(models: ModelStore, query: RunQuery) -> State:
+def run_of(models: Catalogue, query: RunQuery) -> State:
     """The same without an app. Raises UnknownModel."""
     entry = models.entry(query.model)
     text = entry.text if query.text is None else query.text

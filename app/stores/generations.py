@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -19,8 +18,8 @@ from typing import NamedTuple
 from app.server.limits import spend
 from app.server.process import use_threads
 from app.settings import AppSettings
+from app.stores.budgeted import BudgetedStore, Busy
 from app.stores.models import ModelStore
-from app.stores.runs import Busy
 from model import LanguageModel
 from model.errors import ReaderError
 from model.runtime.generate import Step
@@ -29,7 +28,7 @@ from model.runtime.sample import Settings as Sampling
 MOST_TOKENS = 60  # of one generation; a reader goes on from the text it made
 
 
-class Key(NamedTuple):
+class GenerationKey(NamedTuple):
     """What makes two requests the same generation, however many of its tokens they want."""
 
     model: str
@@ -52,7 +51,7 @@ class Made:
 class Generation:
     """One text being made. `made` only ever grows; `ended` says that the text itself came to an end."""
 
-    def __init__(self, model: LanguageModel, key: Key) -> None:
+    def __init__(self, model: LanguageModel, key: GenerationKey) -> None:
         self.model, self.key = model, key
         self.made: list[Made] = []
         self.prompt = model.encode(key.text, bos=key.bos)
@@ -104,29 +103,33 @@ class Generation:
 
 
 class Generations:
-    """Generations by their key, the least recently used ones dropped once all exceed the memory budget."""
+    """Generations by their key, within a budget of memory. The latest stays whatever its size: it is being read."""
 
     def __init__(self, models: ModelStore, settings: AppSettings) -> None:
         self._models = models
-        self._budget = settings.generation_memory_mb * 2**20
+        self.kept = BudgetedStore[GenerationKey, Generation](
+            settings.generation_memory_mb * 2**20,
+            lambda generation: generation.nbytes,
+            keeps_latest=True,
+            accepts=lambda generation: models.is_current(generation.model),
+        )
         self._queue = settings.run_queue
         self._threads = settings.threads
         self._pool = ThreadPoolExecutor(settings.run_threads, thread_name_prefix="generate")
         self._lock = threading.Lock()
         self._waiting = 0
-        self._kept: OrderedDict[Key, Generation] = OrderedDict()
-        models.on_unload(self._forget)
+        models.on_unload(lambda model: self.kept.forget(lambda key: key.model == model))
 
-    async def advance(self, key: Key, n: int, seconds: float) -> Generation:
+    async def advance(self, key: GenerationKey, n: int, seconds: float) -> Generation:
         """The generation, gone on towards `n` tokens for about so many seconds. Raises ReaderError, Busy, TooMany."""
         with self._lock:
             if self._waiting >= self._queue:
-                raise Busy
-            if (known := self._kept.get(key)) is None or not known.complete(n):
+                raise Busy("Too many texts are being made already.")
+            if (known := self.kept.get(key)) is None or not known.complete(n):
                 spend()
             self._waiting += 1
         try:
-            with self._models.in_use(key.model):
+            with self._models.in_use(key.model), self.kept.in_use(key):
                 await self._models.ready(key.model)
                 return await asyncio.wrap_future(self._pool.submit(self._advance, key, n, seconds))
         finally:
@@ -137,36 +140,12 @@ class Generations:
         """Begin nothing more."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _advance(self, key: Key, n: int, seconds: float) -> Generation:
+    def _advance(self, key: GenerationKey, n: int, seconds: float) -> Generation:
         model = self._models.get(key.model)
         use_threads(model.n_parameters, self._threads)
-        with self._lock:
-            generation = self._kept.get(key)
-        if generation is None:
-            fresh = Generation(model, key)
-            with self._lock:
-                generation = self._kept.setdefault(key, fresh)
+        generation = self.kept.once(key, lambda: Generation(model, key))
         try:
             generation.advance(n, seconds)
         finally:
-            self._keep(key, generation)
+            self.kept.keep(key, generation)
         return generation
-
-    def _keep(self, key: Key, generation: Generation) -> None:
-        """Make it the latest used; drop the oldest until all fit. The latest stays: it is being read."""
-        with self._lock:
-            if not self._models.is_current(generation.model):
-                return
-            self._kept[key] = generation
-            self._kept.move_to_end(key)
-            while len(self._kept) > 1 and sum(g.nbytes for g in self._kept.values()) > self._budget:
-                self._kept.popitem(last=False)
-
-    def _forget(self, model: str) -> None:
-        """Drop all texts of a model that was unloaded: they would hold its weights."""
-        with self._lock:
-            for key in [key for key in self._kept if key.model == model]:
-                del self._kept[key]
-
-    def __len__(self) -> int:
-        return len(self._kept)

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 from app.main import create_app
 from app.settings import AppSettings
-from app.stores.runs import Key
+from app.stores.runs import RunKey
 
 TOKEN = "correct horse"
 
@@ -46,14 +46,14 @@ def test_a_full_queue_is_not_ready(app: FastAPI, monkeypatch: pytest.MonkeyPatch
     compute = services.runs._compute
     monkeypatch.setattr(services.runs, "_compute", lambda key: gate.wait(30) and compute(key))
     waiting: list[Future[object]] = [
-        services.runs.submit(Key("toy", text, "", True)) for text in ("the cat", "the dog")
+        services.runs.submit(RunKey("toy", text, "", True)) for text in ("the cat", "the dog")
     ]
     assert "queue of runs is full" in watched(app).get("/readyz").text
     gate.set()
     for run in waiting:
         run.result(timeout=10)
     deadline = time.monotonic() + 10
-    while services.runs.n_waiting and time.monotonic() < deadline:
+    while services.runs.kept.n_making and time.monotonic() < deadline:
         time.sleep(0.01)
     assert watched(app).get("/readyz").status_code == 200
 
@@ -75,9 +75,11 @@ def test_the_figures_say_what_is_held_and_was_asked(app: FastAPI):
     assert answer.headers["Content-Type"].startswith("text/plain")
     found = figures(answer.text)
     services = app.state.services
-    assert found["everynumber_runs_kept"] == len(services.runs) == 2
-    assert found["everynumber_runs_bytes"] == services.runs.nbytes > 0
-    assert found["everynumber_models_loaded"] == 1 and found["everynumber_models_bytes"] == services.models.nbytes
+    assert found["everynumber_runs_kept"] == len(services.runs.kept) == 2
+    assert found["everynumber_runs_bytes"] == services.runs.kept.nbytes > 0
+    assert (
+        found["everynumber_models_loaded"] == 1 and found["everynumber_models_bytes"] == services.models.loaded.nbytes
+    )
     assert found["everynumber_jobs_waiting"] == found["everynumber_jobs_running"] == 0
     assert found["http_requests_total[/explore][GET][2xx]"] == 1
     assert "secret" not in answer.text and "the%20cat" not in answer.text

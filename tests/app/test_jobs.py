@@ -15,10 +15,11 @@ from app.main import create_app
 from app.request.state import State
 from app.settings import AppSettings
 from app.stores import jobs as jobs_module
+from app.stores.budgeted import Busy
 from app.stores.jobs import Job, JobStore
 from app.stores.learned import Learned, learn, work
 from app.stores.models import ModelStore
-from app.stores.runs import Busy, RunStore
+from app.stores.runs import RunStore
 from model import Run
 from model.errors import TextError
 
@@ -147,10 +148,10 @@ def test_faults_end_their_own_job_only(monkeypatch: pytest.MonkeyPatch, caplog: 
 
 def test_results_stay_within_their_memory():
     jobs = store()
-    jobs._budget = 1
+    jobs.kept.budget = 1
     done = [jobs.start(of(n)) for n in range(3)]
     settle(lambda: all(job.is_over for job in done))
-    assert jobs.nbytes <= 1
+    assert jobs.kept.nbytes <= 1
     assert jobs.start(of(0)) is not done[0]
 
 
@@ -161,7 +162,7 @@ def test_the_id_is_made_of_what_is_computed():
 
 
 def test_the_time_left_is_told_once_it_is_known():
-    job = Job("x", STATE, 10.0)
+    job = Job(10.0, "x", STATE)
     assert job.seconds_left is None
     job.stage, job.began = "running", time.monotonic() - 2
     job.advance(5.0)

@@ -200,7 +200,7 @@ def test_explanations_find_the_steps_that_a_job_took(app: FastAPI, client: TestC
     finished(client, state.url("/learn"))
     runs = app.state.services.runs
     key = runs.key(state)
-    view = runs._views[key][(0.0004, "sgd")]
+    view = runs.kept.get(key).with_steps((0.0004, "sgd"))
     before = list(view.learning.runs)
     assert len(before) == 5
     assert client.get(state.select("loss.step(4)").api("explain")).status_code == 200

@@ -185,17 +185,18 @@ def test_a_long_run_gives_up_what_it_can_compute_again_before_it_is_dropped(dire
     client, runs = TestClient(app), app.state.services.runs
     query = {"text": text, "target": "sequence"}
     client.get("/api/v1/run", params=query)
-    (run,) = runs._kept.values()
+    (kept,) = runs.kept.values
+    run = kept.run
     assert run.is_long
     seen = 0
     for at in ("blocks.1.attn.pattern[0,9,:]", "blocks.0.attn.exp[1,9,:]", "blocks.1.attn.scores[0,9,:].grad"):
         assert client.get("/api/v1/values", params=query | {"at": at}).status_code == 200
-        assert list(runs._kept.values()) == [run]
-        assert runs.nbytes == run.nbytes <= 8 * 2**20
+        assert runs.kept.values == [kept]
+        assert runs.kept.nbytes == run.nbytes <= 8 * 2**20
         seen = max(seen, run.nbytes)
     assert seen > 6 * 2**20  # no more than needed is given up
     client.get("/api/v1/run", params={"text": "a word"})
-    assert len(runs) == 2 and runs.nbytes <= 8 * 2**20
+    assert len(runs.kept) == 2 and runs.kept.nbytes <= 8 * 2**20
 
 
 @pytest.mark.parametrize("kept", [True, False])

@@ -20,7 +20,8 @@ import app.stores.models
 from app.main import create_app
 from app.request.state import State
 from app.settings import AppSettings
-from app.stores.models import Busy, ModelStore, TooLarge
+from app.stores.budgeted import Busy
+from app.stores.models import ModelStore, TooLarge
 from model import LanguageModel
 from model.errors import CheckpointError
 from model.runtime.device import Device
@@ -54,7 +55,7 @@ def store(directory: Path) -> ModelStore:
 
 def room_for(store: ModelStore, n: int) -> None:
     """Memory for so many of the three models."""
-    store.budget = n * store.entry("a").memory + 1000
+    store.loaded.budget = n * store.entry("a").memory + 1000
 
 
 def is_mapped(path: Path) -> bool:
@@ -125,7 +126,7 @@ def test_the_least_recently_used_is_unloaded(own_directory: Path) -> None:
     room_for(store, 2)
     for name in "aba":
         store.get(name)
-    assert store.nbytes == 2 * store.entry("a").memory and is_mapped(directory / "b" / WEIGHTS)
+    assert store.loaded.nbytes == 2 * store.entry("a").memory and is_mapped(directory / "b" / WEIGHTS)
     store.get("c")
     assert [name for name in "abc" if store.is_loaded(name)] == ["a", "c"]
     until(lambda: not is_mapped(directory / "b" / WEIGHTS))  # its memory is given back
@@ -143,10 +144,10 @@ def test_what_held_the_unloaded_model_lets_go_and_is_made_again(
     explore = "/explore?model=a&text=The+dog&at=logits[1,5]"
     generated = "/api/v1/generate?model=a&text=The+dog&n=3"
     before, made = client.get(explore).text, client.get(generated).json()["text"]
-    assert is_mapped(directory / "a" / WEIGHTS) and len(services.runs) == 1 and len(services.generations) == 1
+    assert is_mapped(directory / "a" / WEIGHTS) and len(services.runs.kept) == 1 and len(services.generations.kept) == 1
     assert client.get("/api/v1/run?model=b&text=The+dog").status_code == 200
     until(lambda: not is_mapped(directory / "a" / WEIGHTS))  # its memory is given back
-    assert len(services.runs) == 1 and len(services.generations) == 0
+    assert len(services.runs.kept) == 1 and len(services.generations.kept) == 0
     assert client.get(explore).text == before
     assert client.get(generated).json()["text"] == made
 
@@ -188,22 +189,22 @@ def test_a_model_being_used_by_a_run_is_in_use(directory: Path) -> None:
     services = create_app(AppSettings(models=str(directory))).state.services
 
     def look(run: Any) -> int:
-        return int(services.models._in_use["a"])
+        return int(services.models.loaded._users["a"])
 
     assert services.runs.use_here(State(model="a", text="The"), look) == 1
-    assert services.models._in_use["a"] == 0
+    assert services.models.loaded._users["a"] == 0
 
 
 def test_two_that_fit_only_one_after_the_other_both_load(store: ModelStore) -> None:
     room_for(store, 1)
     with ThreadPoolExecutor(6) as pool:
         assert [model.name for model in pool.map(store.get, "abcabc")] == list("abcabc")
-    assert store.nbytes <= store.budget
+    assert store.loaded.nbytes <= store.loaded.budget
 
 
 def test_a_model_larger_than_the_budget_is_refused_by_name_of_the_setting(directory: Path) -> None:
     made = create_app(AppSettings(models=str(directory)))
-    made.state.services.models.budget = 1000
+    made.state.services.models.loaded.budget = 1000
     error = error_of(TooLarge, made.state.services.models.get, "a")
     assert "1 kB" in error.message and "EVERYNUMBER_MODEL_MEMORY_MB" in error.hint
     client = TestClient(made)
@@ -214,8 +215,8 @@ def test_a_model_larger_than_the_budget_is_refused_by_name_of_the_setting(direct
 
 
 def test_the_budget_follows_the_setting_or_the_machine() -> None:
-    assert ModelStore(AppSettings(model_memory_mb=7)).budget == 7 * 2**20
-    assert 2**27 < ModelStore(AppSettings()).budget < 2**45
+    assert ModelStore(AppSettings(model_memory_mb=7)).loaded.budget == 7 * 2**20
+    assert 2**27 < ModelStore(AppSettings()).loaded.budget < 2**45
 
 
 # -- while it loads

@@ -15,12 +15,13 @@ from starlette.testclient import TestClient
 from app.main import create_app
 from app.request.state import State
 from app.settings import AppSettings
+from app.stores.budgeted import Busy
 from app.stores.models import ModelStore
-from app.stores.runs import Busy, Key, RunStore
+from app.stores.runs import RunKey, RunStore
 from model import LanguageModel, Run
 from model.errors import TargetError, TextError, UnknownModel
 
-TOY = Key("toy", "the cat sat", "", True)
+TOY = RunKey("toy", "the cat sat", "", True)
 
 
 def store(**settings: int) -> RunStore:
@@ -54,13 +55,13 @@ def test_threads_that_ask_at_the_same_time_share_one_run(count: list[str]):
 
     def ask() -> Run:
         start.wait()
-        return runs.submit(TOY).result()
+        return runs.submit(TOY).result().run
 
     with ThreadPoolExecutor(20) as pool:
         found = [future.result() for future in [pool.submit(ask) for _ in range(20)]]
     assert len(count) == 1
     assert len(set(map(id, found))) == 1
-    assert runs.submit(TOY).result() is found[0] and len(count) == 1
+    assert runs.submit(TOY).result().run is found[0] and len(count) == 1
 
 
 def test_requests_that_come_at_the_same_time_share_one_run(count: list[str]):
@@ -79,56 +80,56 @@ def test_requests_that_come_at_the_same_time_share_one_run(count: list[str]):
 def test_runs_stay_within_the_memory_budget_and_the_latest_used_stay():
     runs = store()
     texts = texts_of(14)
-    keys = [Key("toy", text, "", True) for text in texts]
-    sizes = [runs.submit(key).result().nbytes for key in keys]
-    runs._budget = sum(sizes) // 2
-    first = runs.submit(keys[0]).result()
+    keys = [RunKey("toy", text, "", True) for text in texts]
+    sizes = [runs.submit(key).result().run.nbytes for key in keys]
+    runs.kept.budget = sum(sizes) // 2
+    first = runs.submit(keys[0]).result().run
     for key in keys[1:]:
         runs.submit(key).result()
         runs.submit(keys[0]).result()
-        runs._keep(keys[0], first)
-        assert runs.nbytes <= runs._budget
-    assert runs.submit(keys[0]).result() is first
-    assert 1 < len(runs) < len(keys)
+        runs.use_here(State(text=keys[0].text), lambda run: None)
+        assert runs.kept.nbytes <= runs.kept.budget
+    assert runs.submit(keys[0]).result().run is first
+    assert 1 < len(runs.kept) < len(keys)
 
 
 def test_what_a_run_derives_is_counted():
     runs = store()
-    before = runs.submit(TOY).result().nbytes
+    before = runs.submit(TOY).result().run.nbytes
 
     def read(run: Run) -> int:
         run.tensor("blocks.0.attn.result")
         return run.nbytes
 
     after = asyncio.run(runs.use(State(text="the cat sat"), read))
-    assert before < after == runs.nbytes
+    assert before < after == runs.kept.nbytes
 
 
 def test_a_run_that_is_larger_than_the_budget_is_served_but_not_kept():
     runs = store()
     runs.submit(TOY).result()
-    runs._budget = 10
-    other = Key("toy", "the dog", "", True)
-    assert runs.submit(other).result().text == "the dog"
-    settle(lambda: len(runs) == 0)
-    assert runs.nbytes == 0
+    runs.kept.budget = 10
+    other = RunKey("toy", "the dog", "", True)
+    assert runs.submit(other).result().run.text == "the dog"
+    settle(lambda: len(runs.kept) == 0)
+    assert runs.kept.nbytes == 0
 
 
 @pytest.mark.parametrize(
     ("key", "kind"),
     [
-        (Key("toy", "an unknown word", "", True), TextError),
-        (Key("toy", "", "", False), TextError),
-        (Key("toy", "the cat", "the cat", True), TargetError),
+        (RunKey("toy", "an unknown word", "", True), TextError),
+        (RunKey("toy", "", "", False), TextError),
+        (RunKey("toy", "the cat", "the cat", True), TargetError),
     ],
 )
-def test_errors_reach_everyone_and_are_not_kept(key: Key, kind: type[Exception]):
+def test_errors_reach_everyone_and_are_not_kept(key: RunKey, kind: type[Exception]):
     runs = store()
     for _ in range(2):
         with pytest.raises(kind):
             runs.submit(key).result()
-    settle(lambda: not runs._flights)
-    assert len(runs) == 0
+    settle(lambda: not runs.kept.n_making)
+    assert len(runs.kept) == 0
 
 
 def test_an_unknown_model_is_refused_before_anything_is_queued():
@@ -143,22 +144,22 @@ def test_the_default_model_by_name_or_not_is_one_run():
 
 def test_a_full_queue_says_so(count: list[str]):
     runs = store(run_queue=2, run_threads=1)
-    keys = [Key("toy", text, "", True) for text in texts_of(3)]
+    keys = [RunKey("toy", text, "", True) for text in texts_of(3)]
     flights = [runs.submit(key) for key in keys[:2]]
     with pytest.raises(Busy):
         runs.submit(keys[2])
     assert runs.submit(keys[1]) is flights[1]
     for flight in flights:
         flight.result()
-    settle(lambda: not runs._flights)
-    assert runs.submit(keys[2]).result().text == keys[2].text
+    settle(lambda: not runs.kept.n_making)
+    assert runs.submit(keys[2]).result().run.text == keys[2].text
 
 
 def test_a_full_queue_answers_503_with_a_time_to_retry(monkeypatch: pytest.MonkeyPatch):
     app = create_app(AppSettings(model="toy"))
     client = TestClient(app)
 
-    def full(_key: Key) -> None:
+    def full(_key: RunKey) -> None:
         raise Busy
 
     monkeypatch.setattr(app.state.services.runs, "submit", full)

@@ -299,8 +299,8 @@ def test_the_store_of_pictures_is_bounded() -> None:
 
     for n in (1, 2, 1, 3, 2):
         assert len(store.get(n, lambda n=n: draw(n))) == 400
-    assert drawn == [1, 2, 3, 2] and store.nbytes <= 1000
-    assert len(store.get("large", lambda: bytes(2000))) == 2000 and store.nbytes <= 1000
+    assert drawn == [1, 2, 3, 2] and store.kept.nbytes <= 1000
+    assert len(store.get("large", lambda: bytes(2000))) == 2000 and store.kept.nbytes <= 1000
 
 
 def test_titles_hold_no_markup(client: TestClient) -> None:

@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse, Response
 
 from app.request.state import State
 from app.services import Services, ServicesDep
-from app.stores.models import Entry
+from app.stores.catalogue import Entry
 from model.embedded.lookups import HEAD
 from model.loading import EMBEDDED
 from model.study.heads import KINDS, HeadScores

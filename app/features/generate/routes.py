@@ -23,8 +23,8 @@ from app.request.generation import (
 )
 from app.request.state import Cells
 from app.services import Services, ServicesDep
+from app.stores.budgeted import Busy
 from app.stores.generations import MOST_TOKENS, Generation
-from app.stores.runs import Busy
 from model.errors import ReaderError
 
 router = APIRouter(include_in_schema=False)

@@ -63,15 +63,15 @@ class StoreGauges(Collector):
     def collect(self) -> Iterator[GaugeMetricFamily]:
         runs, jobs, models = self.services.runs, self.services.jobs, self.services.models
         for name, meaning, value in (
-            ("runs_kept", "Runs in memory.", len(runs)),
-            ("runs_bytes", "Bytes of the runs in memory.", runs.nbytes),
-            ("runs_waiting", "Runs being computed or waiting for it.", runs.n_waiting),
-            ("generations_kept", "Texts being made that are in memory.", len(self.services.generations)),
-            ("jobs_waiting", "Jobs that wait.", jobs.n_waiting),
-            ("jobs_running", "Jobs that run.", jobs.n_unfinished - jobs.n_waiting),
-            ("jobs_bytes", "Bytes of the results of jobs.", jobs.nbytes),
+            ("runs_kept", "Runs in memory.", len(runs.kept)),
+            ("runs_bytes", "Bytes of the runs in memory.", runs.kept.nbytes),
+            ("runs_waiting", "Runs being computed or waiting for it.", runs.kept.n_making),
+            ("generations_kept", "Texts being made that are in memory.", len(self.services.generations.kept)),
+            ("jobs_waiting", "Jobs that wait.", len(jobs.waiting)),
+            ("jobs_running", "Jobs that run.", len(jobs.unfinished) - len(jobs.waiting)),
+            ("jobs_bytes", "Bytes of the results of jobs.", jobs.kept.nbytes),
             ("models_known", "Models that can be chosen.", sum(1 for _ in models)),
-            ("models_loaded", "Models in memory.", sum(models.is_loaded(entry.name) for entry in models)),
-            ("models_bytes", "Bytes of the models in memory.", models.nbytes),
+            ("models_loaded", "Models in memory.", len(models.loaded)),
+            ("models_bytes", "Bytes of the models in memory.", models.loaded.nbytes),
         ):
             yield GaugeMetricFamily(f"everynumber_{name}", meaning, value=value)

@@ -32,8 +32,8 @@ def missing(services: Services) -> list[str]:
     reasons = []
     if not services.models.is_loaded(services.models.default):
         reasons.append("the default model is not loaded")
-    if services.runs.n_waiting >= services.settings.run_queue:
+    if services.runs.kept.n_making >= services.settings.run_queue:
         reasons.append("the queue of runs is full")
-    if services.jobs.n_waiting >= services.settings.job_queue:
+    if len(services.jobs.waiting) >= services.settings.job_queue:
         reasons.append("the queue of jobs is full")
     return reasons

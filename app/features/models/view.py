@@ -7,8 +7,9 @@ from typing import Literal
 
 from app.render.menu import status
 from app.request.state import State
+from app.stores.catalogue import Entry
 from app.stores.downloads import Download
-from app.stores.models import Entry, ModelStore
+from app.stores.models import ModelStore
 from model.arch.base import Config
 from model.arch.registry import architecture_of
 from model.weights import hub
@@ -52,7 +53,7 @@ class Card:
     @property
     def came(self) -> str:
         """How much is there, of how much."""
-        return f"{megabytes(self.download.done)} of {megabytes(self.download.total)}" if self.download else ""
+        return f"{megabytes(int(self.download.done))} of {megabytes(int(self.download.total))}" if self.download else ""
 
 
 def cards(models: ModelStore) -> list[Card]:
@@ -96,7 +97,7 @@ def _of_offer(models: ModelStore, one: Published) -> Card:
         memory=megabytes(4 * parameters),
         on_disk=megabytes(one.size),
         where=_where(download),
-        status="" if 4 * parameters <= models.budget else "too large for this server",
+        status="" if 4 * parameters <= models.loaded.budget else "too large for this server",
         download=download,
         unfinished=megabytes(unfinished) if unfinished else "",
         repo=one.repo,
