@@ -14,6 +14,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.types import Receive, Scope, Send
 from uvicorn.config import STARTUP_FAILURE
 
+from app.dependencies import texts_fit
 from app.features.about import routes as about
 from app.features.api import generate as api_generate
 from app.features.api import jobs as api_jobs
@@ -42,7 +43,6 @@ from app.render.templating import (
     VersionedFiles,
 )
 from app.request.long_text import in_full
-from app.request.query import texts_fit
 from app.server import logs, proxy
 from app.server.limits import Limits, Rates
 from app.server.prefix import ROOT

@@ -10,7 +10,8 @@ from urllib.parse import parse_qsl
 
 from pydantic import ValidationError
 
-from app.request.query import RunQuery, run_of
+from app.dependencies import run_of
+from app.request.state import RunQuery
 from app.stores.catalogue import Catalogue
 from app.stores.jobs import job_id
 from model.errors import ReaderError

@@ -15,10 +15,9 @@ from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from app.request.generation import BOS
 from app.request.look import Look, look_of
-from app.request.query import RunQuery
-from app.request.state import State
+from app.request.page_state import HINTS, reader_error
+from app.request.state import RunQuery, State
 from app.server.limits import TooMany
 from app.server.prefix import path_of
 from app.server.security import FRAMED, HEADERS
@@ -45,27 +44,7 @@ TITLES = {
 # Pages whose form is shown again, with what the reader put in.
 FORMS = {"/explore": "sentence/_ask.html", "/whatif": "sentence/_ask.html", "/learn": "learn/_form.html"}
 
-# A correct value of each parameter that can be malformed.
-EXAMPLES = {
-    "body": 'Send JSON with Content-Type: application/json, as in {"text": "The cat sat on the", "steps": 3}.',
-    "bos": BOS,
-    "row": "A row counts from 0, as in row=16.",
-    "col": "A column counts from 0, as in col=16.",
-    "offset": "An offset counts from 0, as in offset=20.",
-    "limit": "A limit is a whole number, as in limit=20.",
-    "order": "Write order=size or order=index.",
-    "format": "Write format=json or format=csv.",
-    "target": "A target is one token, as in target= Mary.",
-    "eta": "A learning rate is a number from 0 up, as in eta=0.01; left out, it is measured.",
-    "steps": "Write a whole number from 1 to 50, as in steps=10.",
-    "optimizer": "Write optimizer=sgd or optimizer=adamw.",
-    "nudge": "Write how far to move the number, above 0 and up to 1000, as in nudge=0.1.",
-    "after": "Write a whole number of steps from 1 to 50, as in after=3.",
-    "depth": "Write depth=0 for no inputs, 1 for those of the number, 2 for theirs as well.",
-    "links": "Write links=0 to leave out the links to this site.",
-    "set": "Write a place and a number, as in set=blocks.1.attn.z[:,2,:]=0; up to 16 of them.",
-}
-
+BODY = 'Send JSON with Content-Type: application/json, as in {"text": "The cat sat on the", "steps": 3}.'
 
 OF_THE_BODY = (400, 408, 413)  # statuses for one that cannot be read (raised by FastAPI), is too slow, is too large
 
@@ -108,7 +87,8 @@ def fault_of(error: Exception) -> Fault:
         offers = error.tokens if isinstance(error, TargetError) else ()
         return Fault(status, error.code, error.message, error.hint, error.part, offers)
     if isinstance(error, RequestValidationError):
-        return _malformed(error.errors()[0])
+        checked = reader_error(error.errors())
+        return fault_of(checked) if checked else _malformed(error.errors()[0])
     if isinstance(error, Busy):
         message = str(error) or "Many runs are waiting already."
         return Fault(503, "busy", message, "Try again in a few seconds.", wait=BUSY_SECONDS)
@@ -117,7 +97,7 @@ def fault_of(error: Exception) -> Fault:
         return Fault(429, "too_many_requests", str(error), hint, wait=error.seconds)
     if isinstance(error, HTTPException) and error.status_code in OF_THE_BODY:
         unread = error.status_code == 400
-        message, hint = ("The body of the request cannot be read.", EXAMPLES["body"]) if unread else (error.detail, "")
+        message, hint = ("The body of the request cannot be read.", BODY) if unread else (error.detail, "")
         return Fault(error.status_code, f"http_{error.status_code}", message, hint, "body")
     if isinstance(error, HTTPException):
         methods = ", ".join(sorted((error.headers or {}).get("Allow", "GET").split(", ")))
@@ -148,7 +128,11 @@ def _malformed(error: Mapping[str, Any]) -> Fault:
     }
     name = "body of the request" if error["loc"][0] == part == "body" else f"parameter {part}"
     message = f"The {name} {says.get(error['type'], 'cannot be read')}."
-    return Fault(400, "bad_parameter", message, EXAMPLES.get(part, ""), part)
+    if error["type"] == "literal_error":
+        hint = "Write " + re.sub(r"'(.*?)'", rf"{part}=\1", str(limits.get("expected"))) + "."
+    else:
+        hint = BODY if part == "body" else HINTS.get(part, "")
+    return Fault(400, "bad_parameter", message, hint, part)
 
 
 def add_handlers(app: FastAPI) -> None:
@@ -224,9 +208,9 @@ def kept_state(services: Services, query: QueryParams) -> State:
     bos = query.get("bos", "1").lower() not in ("0", "false", "off", "no", "f", "n")
     text = query.get("text", services.models.entry(model).text).replace("\r\n", "\n")
     text = text[: services.settings.max_text]
-    state = State(model, text, query.get("target", ""), bos, query.get("at", ""))
+    state = State().replace(model=model, text=text, target=query.get("target", ""), bos=bos, at=query.get("at", ""))
     try:
         ways = RunQuery.model_validate({name: query[name] for name in ("eta", "optimizer", "steps") if name in query})
     except ValidationError:
         return state
-    return replace(state, eta=ways.eta, optimizer=ways.optimizer, steps=ways.steps)
+    return state.replace(eta=ways.eta, optimizer=ways.optimizer, steps=ways.steps)

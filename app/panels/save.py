@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from app.render import numbers
 from app.request.state import State
-from app.server.prefix import rooted
+from app.server.prefix import AppPath, rooted
 from model.address.parser import Address
 
 if TYPE_CHECKING:
@@ -84,9 +84,9 @@ def _formats(state: State, what: str) -> tuple[File, ...]:
 
 def _path(state: State, name: str) -> str:
     """Below the page's own path where that holds the text: see `app.request.long_text`."""
-    return f"export/{name}" if state.is_near else rooted(f"/export/{name}")
+    return f"export/{name}" if state.is_packed else rooted(AppPath(f"/export/{name}"))
 
 
 def _menu(state: State, at: str, *rows: Row) -> Downloads:
-    run = [pair for pair in state.run_query if not (state.is_near and pair[0] == "text")]
+    run = [pair for pair in state.run_query if not (state.is_packed and pair[0] == "text")]
     return Downloads((*run, ("at", at)), rows, state.is_framed)

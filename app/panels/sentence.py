@@ -9,8 +9,9 @@ from markupsafe import Markup
 
 from app.panels.why.numbers import exact
 from app.render import cost, numbers
+from app.render.links import Links
 from app.render.tokens import token_html
-from app.request.state import Cells, State
+from app.request.state import State
 from model import LanguageModel, Run
 from model.address.parser import Address, Calc, parse
 
@@ -72,7 +73,7 @@ class Sentence:
 
 def sentence_view(run: Run, state: State) -> Sentence:
     """`state.at` is the selected address: its positions are marked among the tokens."""
-    cells = Cells(state)
+    cells = Links(state)
     tokenizer, last = run.model.tokenizer, run.n_pos - 1
     tokens = tuple(token_views(run, cells, roles(run, state.at)))
     top = listed(run)
@@ -113,7 +114,7 @@ def listed(run: Run) -> list[tuple[int, float]]:
     return [*top, (run.target, float(run.value_at("probs", (run.n_pos - 1, run.target))))]
 
 
-def token_views(run: Run, cells: Cells, marked: dict[int, str]) -> list[Token]:
+def token_views(run: Run, cells: Links, marked: dict[int, str]) -> list[Token]:
     """All tokens; of a long text those around the marked ones and the end."""
     tokenizer = run.model.tokenizer
     found: list[Token] = []
@@ -146,7 +147,7 @@ def in_view(n: int, marked: list[int]) -> list[int]:
     return sorted(shown)
 
 
-def _gap(cells: Cells, start: int, stop: int) -> Markup:
+def _gap(cells: Links, start: int, stop: int) -> Markup:
     """A way to the tokens from `start` up to `stop` that are left out: to the nearest of them."""
     if start == stop:
         return Markup("")
@@ -156,7 +157,7 @@ def _gap(cells: Cells, start: int, stop: int) -> Markup:
     )
 
 
-def guess_views(run: Run, state: State, cells: Cells, top: list[tuple[int, float]]) -> list[Guess]:
+def guess_views(run: Run, state: State, cells: Links, top: list[tuple[int, float]]) -> list[Guess]:
     model = run.model
     return [
         Guess(

@@ -15,6 +15,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.datastructures import QueryParams
 
+from app.dependencies import page_state
 from app.features.lessons.base import Lesson
 from app.features.lessons.table import LESSONS
 from app.features.share.card_picture import HEIGHT, WIDTH, WIDTHS
@@ -26,9 +27,9 @@ from app.parts.table import PARTS
 from app.render.places import default_address
 from app.request import look
 from app.request.look import Look
-from app.request.query import ViewQuery, view_state
-from app.request.state import EXPLORE, SAFE, State, share_url
-from app.server.prefix import rooted
+from app.request.paths import EXPLORE, HOME, encoded, link, share_url
+from app.request.state import State
+from app.server.prefix import ROOT, AppPath, Url, rooted
 
 if TYPE_CHECKING:
     from app.services import Services
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 What = Literal["why", "values"]
 
-CARD, OEMBED = "/card.png", "/oembed"
+CARD, OEMBED = AppPath("/card.png"), AppPath("/oembed")
 FRAME_WIDTH = 720
 HEIGHTS: dict[What, int] = {"why": 900, "values": 860}
 LONGEST_TEXT = 120  # characters of a text that is quoted
@@ -59,9 +60,9 @@ class Shared:
 
     title: str
     description: str
-    path: str
-    frame: str
-    card: str
+    path: Url
+    frame: Url
+    card: Url
     height: int
     hides: tuple[str, ...]
     state: State
@@ -75,7 +76,7 @@ class Shared:
 
     def framed(self, given: Look) -> str:
         """The page for a frame, in a look."""
-        more = urlencode(given.query, safe=SAFE, quote_via=quote)
+        more = encoded(given.query)
         return f"{self.frame}{'&' if '?' in self.frame else '?'}{more}" if more else self.frame
 
     def snippet(self, origin: str, given: Look, width: str = "100%", height: int = 0) -> str:
@@ -89,12 +90,12 @@ class Shared:
         """The path of the picture in one of its widths."""
         return self.card if width == WIDTH else f"{self.card}&width={width}"
 
-    def oembed(self, origin: str, form: Literal["json", "xml"] = "json") -> str:
+    def oembed(self, origin: str, form: Literal["json", "xml"] = "json") -> Url:
         """The path where the frame's oEmbed answer is."""
-        return f"{rooted(OEMBED)}?{urlencode({'url': origin + self.path, 'format': form}, quote_via=quote)}"
+        return Url(f"{rooted(OEMBED)}?{urlencode({'url': origin + self.path, 'format': form}, quote_via=quote)}")
 
     @property
-    def share(self) -> str:
+    def share(self) -> Url:
         """The page that helps to share it."""
         return share_url(self.path)
 
@@ -115,13 +116,13 @@ def of_number(run: Run, state: State, what: What = "why") -> Shared:
     """A number of a run, or several: an explanation, or the table where it stands. Raises AddressError."""
     at = state.at or default_address(run)
     title = at if steps.must_wait(run, at) else heading(run, at)
-    bare = replace(state, at=at, page=EXPLORE, own=(), look=(), trail=(), nudge=None)
+    bare = state.replace(at=at, page=EXPLORE, own=(), look=(), trail=(), nudge=None)
     return Shared(
         title=title,
         description=_about(run),
-        path=f"{rooted(EXPLORE)}?{bare.query()}",  # in full, wherever the page that says it holds the text
-        frame=replace(bare, page=f"/embed/{what}").url(),
-        card=_card(replace(bare, row=None, col=None, order="size", offset=0)),
+        path=link(EXPLORE, bare.pairs()),  # in full, wherever the page that says it holds the text
+        frame=bare.replace(page=AppPath(f"/embed/{what}")).url(),
+        card=_card(bare.replace(row=None, col=None, order="size", offset=0)),
         height=HEIGHTS[what],
         hides=HIDES[what],
         state=bare,
@@ -131,12 +132,12 @@ def of_number(run: Run, state: State, what: What = "why") -> Shared:
 def of_home(run: Run, state: State) -> Shared:
     """The first page; its frame and picture show the likeliest next token of its sentence."""
     shown = of_number(run, state)
-    return replace(shown, title="Every Number: GPT-2 with every number clickable", path=rooted("/"))
+    return replace(shown, title="Every Number: GPT-2 with every number clickable", path=rooted(HOME))
 
 
 def of_part(run: Run, part: Part, state: State, settings: Settings) -> Shared:
     """A live part with its settings."""
-    bare = replace(state, at="", page=EXPLORE, own=(), look=(), trail=(), row=None, col=None, order="size", offset=0)
+    bare = state.replace(at="", page=EXPLORE, own=(), look=(), trail=(), row=None, col=None, order="size", offset=0)
     here = Here(part, bare, settings)
     return Shared(
         title=part.title,
@@ -154,7 +155,7 @@ def of_part(run: Run, part: Part, state: State, settings: Settings) -> Shared:
 
 def of_lesson(run: Run, lesson: Lesson, state: State, section: str = "") -> Shared:
     """A lesson; its frame shows the first live part of the section, or of the lesson."""
-    bare = replace(state, at="", page=EXPLORE, own=(), look=(), trail=(), row=None, col=None, order="size", offset=0)
+    bare = state.replace(at="", page=EXPLORE, own=(), look=(), trail=(), row=None, col=None, order="size", offset=0)
     homes = [part for part in PARTS.values() if part.home.startswith(f"{lesson.name}#")]
     part = next((part for part in homes if part.home == f"{lesson.name}#{section}"), homes[0])
     shown = of_part(run, part, bare, part.settings())
@@ -163,7 +164,7 @@ def of_lesson(run: Run, lesson: Lesson, state: State, section: str = "") -> Shar
         shown,
         title=f"{lesson.title}: {title}" if title else lesson.title,
         description=f"{lesson.lead} {_about(run)}",
-        path=bare.url(lesson.path) + (f"#{section}" if title else ""),
+        path=Url(bare.url(lesson.path) + (f"#{section}" if title else "")),
         card=_card(bare, of=f"lesson/{lesson.name}"),
     )
 
@@ -179,10 +180,9 @@ def _about(run: Run) -> str:
     return f"“{text}”, read by {run.model.name}. Every number opens into what made it."
 
 
-def _card(state: State, of: str = "") -> str:
+def _card(state: State, of: str = "") -> Url:
     """The picture of a number, or of a page by its name."""
-    named = urlencode({"of": of}, safe=SAFE) + "&" if of else ""
-    return f"{rooted(CARD)}?{named}{state.query()}"
+    return link(CARD, [*([("of", of)] if of else []), *state.pairs()])
 
 
 # -- from an address
@@ -209,7 +209,7 @@ def asked_for(services: Services, address: str, origin: str, what: What = "why")
         parts.scheme not in ("http", "https") or parts.netloc.lower() != own.netloc.lower()
     ):
         raise NotShared
-    root = rooted("")
+    root = ROOT.get()
     if not parts.path.startswith(f"{root}/"):
         raise NotShared
     path, query = unquote(parts.path.removeprefix(root)), QueryParams(parts.query)
@@ -224,17 +224,17 @@ def _page(services: Services, path: str, query: QueryParams, section: str, what:
         home = State(text=services.models.entry("").text)
         return Asked(home, lambda run: of_home(run, home))
     if path == EXPLORE:
-        state = _state(services, query)
+        state = page_state(services, query)
         return Asked(state, lambda run: of_number(run, state, what))
     if path in ("/embed/why", "/embed/values"):
-        state = _state(services, query)
+        state = page_state(services, query)
         kind: What = "why" if path == "/embed/why" else "values"
         return Asked(state, lambda run: of_number(run, state, kind))
     if (part := PARTS.get(path.removeprefix("/embed/"))) and path.startswith("/embed/"):
-        settings, state = settings_of(part, query), part_run(part, _state(services, query), query)
+        settings, state = settings_of(part, query), part_run(part, page_state(services, query), query)
         return Asked(state, lambda run: of_part(run, part, state, settings))
     if lesson := next((one for one in LESSONS if one.path == path), None):
-        state = lesson.aimed(_state(services, query), asked=bool({"target", "text"} & set(query)))
+        state = lesson.aimed(page_state(services, query), asked=bool({"target", "text"} & set(query)))
         return Asked(state, lambda run: of_lesson(run, lesson, state, section))
     raise NotShared
 
@@ -244,14 +244,4 @@ def part_run(part: Part, state: State, query: QueryParams) -> State:
     if part.run is None or {"model", "text"} & set(query):
         return state
     run = part.run
-    return replace(state, model=run.model, text=run.text, target=run.target, bos=run.bos)
-
-
-def _state(services: Services, query: QueryParams) -> State:
-    """The state that a query names. Raises ValidationError, ReaderError."""
-    given = {name: value for name, value in query.items() if name in _fields()}
-    return view_state(ViewQuery.model_validate(given | {"set": query.getlist("set")}), services)
-
-
-def _fields() -> set[str]:
-    return {field.alias or name for name, field in ViewQuery.model_fields.items()} - {"set"}
+    return state.replace(model=run.model, text=run.text, target=run.target, bos=run.bos)

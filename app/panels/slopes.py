@@ -12,7 +12,8 @@ from markupsafe import Markup
 from app.render import numbers
 from app.render.curves import LogAxis
 from app.render.heat import STEPS
-from app.request.state import Cells, State
+from app.render.links import Links
+from app.request.state import State
 from model import Run
 
 # Which sites of a block are shown, with their words.
@@ -97,7 +98,7 @@ def slopes_view(run: Run, state: State) -> SlopesView:
     last = run.model.config.n_layer - 1
     sites += [("after the blocks", "stream out", f"blocks.{last}.resid_post"), ("after the blocks", "logits", "logits")]
     sizes = {site: float(run.gradient(site).norm()) for _, _, site in sites}
-    axis, cells = LogAxis.over(list(sizes.values())), Cells(state)
+    axis, cells = LogAxis.over(list(sizes.values())), Links(state)
     rows, before = [], ""
     for block, words, site in sites:
         rows.append(
@@ -113,7 +114,7 @@ def slopes_view(run: Run, state: State) -> SlopesView:
     return SlopesView(axis.head(), tuple(rows), _says(sizes, cells, last))
 
 
-def _says(sizes: dict[str, float], cells: Cells, last: int) -> Markup:
+def _says(sizes: dict[str, float], cells: Links, last: int) -> Markup:
     enters, leaves = "blocks.0.resid_pre", f"blocks.{last}.resid_post"
     if not (sizes[enters] > 0 and sizes[leaves] > 0):
         return Markup("Some of these slopes are 0 or no numbers here.")

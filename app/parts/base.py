@@ -16,18 +16,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from html import escape
 from typing import Any
-from urllib.parse import quote, urlencode
 
 from markupsafe import Markup
 from pydantic import BaseModel, ConfigDict
 
 from app.render import numbers
+from app.render.links import Links
 from app.render.tokens import token_html
-from app.request.state import EXPLORE, SAFE, Cells, State
-from app.server.prefix import rooted
+from app.request.paths import EXPLORE, link
+from app.request.state import State
+from app.server.prefix import AppPath, Url
 from app.services import Services
 from model import LanguageModel, Run
 
@@ -84,7 +85,7 @@ class Numbers:
 
     def __init__(self, run: Run, state: State, *, form: str = "go") -> None:
         self.run, self.state, self.path, self.form = run, state, state.page, form
-        self._cells = Cells(state)
+        self._cells = Links(state)
         self._cells.as_buttons &= bool(form)
 
     def value(self, at: str) -> float:
@@ -154,7 +155,7 @@ class Scene:
 
     def numbers_of(self, state: State) -> Numbers:
         """Another run's numbers as links, such as the toy's in the prose."""
-        here = replace(state, page=self.state.page, own=self.state.own, look=self.state.look)
+        here = state.replace(page=self.state.page, own=self.state.own, look=self.state.look)
         return Numbers(self.run_of(state), here, form="")
 
 
@@ -204,18 +205,16 @@ class Here:
     def pairs(self, **changes: Any) -> list[tuple[str, str]]:
         """The run and the settings as query parameters, with some changed (`text`, `target` and settings)."""
         run = {name: changes.pop(name) for name in ("text", "target", "model", "bos") if name in changes}
-        return [*replace(self.state, **run).run_query, *self.settings.query(**changes), *self.state.look]
+        return [*self.state.replace(**run).run_query, *self.settings.query(**changes), *self.state.look]
 
-    def url(self, **changes: Any) -> str:
+    def url(self, **changes: Any) -> Url:
         """The part alone, with some settings changed. Not escaped: templates do that."""
-        query = urlencode(self.pairs(**changes), safe=SAFE, quote_via=quote)
-        return f"{rooted(f'/embed/{self.part.name}')}?{query}"
+        return link(AppPath(f"/embed/{self.part.name}"), self.pairs(**changes))
 
     @property
-    def file_url(self) -> str:
+    def file_url(self) -> Url:
         """The part as it stands, as a file that needs no server."""
-        query = urlencode(self.pairs(), safe=SAFE, quote_via=quote)
-        return f"{rooted(f'/export/{self.part.name}.html')}?{query}"
+        return link(AppPath(f"/export/{self.part.name}.html"), self.pairs())
 
     def hidden(self, *visible: str) -> list[tuple[str, str]]:
         """Fields that a form carries unseen: all but those it shows."""
@@ -225,4 +224,4 @@ class Here:
     def lesson_url(self) -> str:
         """The section of the lesson where the part stands, with the reader's own sentence."""
         lesson, _, section = self.part.home.partition("#")
-        return f"{replace(self.state, at='').url(f'/lessons/{lesson}')}#{section}"
+        return f"{self.state.replace(at='').url(AppPath(f'/lessons/{lesson}'))}#{section}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -157,7 +157,7 @@ def test(scene: Scene, text: HeadText, block: int, head: int, share: float) -> T
     tokens, shown = list(text.tokens[1:]), formatted(share, "percent")
     number, at = Markup(shown), text.share(block, head)
     if at:
-        state = replace(scene.state, text=scene.model.spelled(tokens), target="", bos=True, changes=())
+        state = scene.state.replace(text=scene.model.spelled(tokens), target="", bos=True, changes=())
         number = Numbers(scene.run, state, form="").shown(f"calc({at})", shown)
     return Test([scene.num.token(token) for token in tokens], number)
 

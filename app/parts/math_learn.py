@@ -59,7 +59,7 @@ def view(scene: Scene, s: Settings) -> View:
     way = "chosen" if found.rate.optimizer == "sgd" else ""
 
     def to(other: float) -> str:
-        return Here(PART, replace(state, eta=other, optimizer="sgd"), s).url()
+        return Here(PART, state.replace(eta=other, optimizer="sgd"), s).url()
 
     curve = along_slope(
         found.etas, found.curve, found.rate.eta if way else None, found.steepness, to,
@@ -75,7 +75,7 @@ def view(scene: Scene, s: Settings) -> View:
 
 def measured(scene: Scene) -> float:
     """The η that is used where the reader sets none; kept with the plain run."""
-    plain = State(scene.state.model, scene.state.text, scene.state.target, scene.state.bos)
+    plain = State(model=scene.state.model, text=scene.state.text, target=scene.state.target, bos=scene.state.bos)
     return scene.run_of(plain).rate.eta
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from markupsafe import Markup
@@ -56,7 +56,7 @@ def view(scene: Scene, s: Settings) -> View:
     run, goal = scene.run, aim(scene.run)
     change = f"{goal.logit}+={s.h:g}"
     nudged = float(run.changed([change]).tensor("loss"))
-    where = Numbers(run, replace(scene.state, changes=(change,)))
+    where = Numbers(run, scene.state.replace(changes=(change,)))
     slope = float(run.values(f"{goal.logit}.grad"))
     shrinking = [
         Nudge(h, secant(goal, h), f"{secant(goal, h)}-{goal.logit}.grad") for h in dict.fromkeys((s.h, *SHRINKING))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from markupsafe import Markup
@@ -70,7 +70,7 @@ def total(scene: Scene, steps: list[Step]) -> Markup:
     read = [*steps[-1].read, steps[-1].token]
     if any(step.dropped for step in steps) or len(read) > scene.model.config.n_ctx:
         return Markup(text)
-    state = replace(scene.state, text=scene.model.spelled(read[scene.state.bos :]), target="", changes=())
+    state = scene.state.replace(text=scene.model.spelled(read[scene.state.bos :]), target="", changes=())
     first, last = len(read) - len(steps) - 1, len(read) - 1
     return Numbers(scene.run, state, form="").shown(
         f"calc(exp(-sum(loss_per_token[{first}:{last}])))", text, css="num live"
@@ -83,7 +83,7 @@ def one(scene: Scene, step: Step, shade: int) -> Made:
     number = Markup(text)
     read = list(step.read)
     if not step.dropped:
-        state = replace(scene.state, text=scene.model.spelled(read[scene.state.bos :]), target="")
+        state = scene.state.replace(text=scene.model.spelled(read[scene.state.bos :]), target="")
         number = Numbers(scene.run, state).shown(f"probs[{len(read) - 1},{step.token}]", text)
         if "<button" in number:  # the text is too long for a link in every token
             number = Markup(text)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from fastapi.exceptions import RequestValidationError
@@ -35,7 +34,7 @@ def settings_of(part: Part, query: Mapping[str, Any]) -> Settings:
 
 def part_html(services: Services, part: Part, run: Run, state: State, settings: Settings) -> Markup:
     """The whole fragment. Its numbers open where the state says: on the part's own page where it stands alone."""
-    here = Here(part, replace(state.select(""), order="size"), settings)
+    here = Here(part, state.select("").replace(order="size"), settings)
     num = Numbers(run, here.state, form=here.go)
     scene = Scene(services, run, here.state, num)
     view = part.view(scene, settings)
@@ -68,10 +67,10 @@ class Live:
         `model`, `text`, `target` and `bos` may be given too: the part then looks at a run of its own.
         """
         part = PARTS[name]
-        state = replace(self.scene.state, at="", **{k: given.pop(k) for k in RUN if k in given})
+        state = self.scene.state.replace(at="", **{k: given.pop(k) for k in RUN if k in given})
         settings = part.settings.model_validate(given)
         if now or self.everything:
-            run = self.scene.run if state == replace(self.scene.state, at="") else self.scene.run_of(state)
+            run = self.scene.run if state == self.scene.state.replace(at="") else self.scene.run_of(state)
             return part_html(self.scene.services, part, run, state, settings)
         here = Here(part, state, settings)
         return Markup(self.scene.services.templates.render("parts/_later.html", part=part, here=here))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from app.request.paths import EXPLORE
 from app.request.state import State
+from app.server.prefix import AppPath
 from app.stores.catalogue import Entry
 from app.stores.downloads import Download
 from app.stores.models import ModelStore
@@ -41,7 +43,7 @@ class Offer:
         return megabytes(self.one.size) if self.one else ""
 
 
-def menu(models: ModelStore, state: State, path: str = "/explore") -> list[Choice]:
+def menu(models: ModelStore, state: State, path: AppPath = EXPLORE) -> list[Choice]:
     """Every model on the page at `path`, with the reader's own text where the model's vocabulary can hold it."""
     current = models.entry(state.model)
     return [

@@ -16,8 +16,8 @@ from starlette.types import Scope
 
 from app.render import numbers, tokens
 from app.render.menu import menu, offer
-from app.request.state import share_url
-from app.server.prefix import rooted
+from app.request.paths import share_url
+from app.server.prefix import AppPath, rooted
 
 ROOT = Path(__file__).resolve().parents[2]
 STATIC = ROOT / "static"
@@ -81,7 +81,7 @@ class VersionedFiles(StaticFiles):
 def asset(name: str) -> str:
     """The URL of a static file, e.g. `base.css` or `htmx/htmx.min.js`, with its version."""
     path = _htmx() / name.removeprefix("htmx/") if name.startswith("htmx/") else STATIC / name
-    return f"{rooted(f'/static/{name}')}?v={_version(path, path.stat().st_mtime_ns)}"
+    return f"{rooted(AppPath(f'/static/{name}'))}?v={_version(path, path.stat().st_mtime_ns)}"
 
 
 @lru_cache(maxsize=256)

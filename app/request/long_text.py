@@ -14,8 +14,9 @@ from urllib.parse import parse_qs, quote
 
 from starlette.types import Scope
 
-from app.request.state import PACKABLE, SAFE, State
-from app.server.prefix import rooted
+from app.request.paths import PACKABLE, SAFE
+from app.request.state import State
+from app.server.prefix import AppPath, Url, rooted
 
 LONG = 1500  # characters of a text, as a URL quotes it, from which on it is packed
 MOST = 2**20  # bytes that a packed text may have
@@ -42,7 +43,7 @@ def unpacked(packed: str) -> str | None:
 def in_full(scope: Scope) -> Scope:
     """A request with its text packed in the path as the same one with the text among the parameters.
 
-    `scope["near"]` is that text.
+    `scope["packed_text"]` is that text.
     """
     root, path = scope.get("root_path", ""), scope["path"]
     found = PACKED.fullmatch(path.removeprefix(root))
@@ -57,12 +58,12 @@ def in_full(scope: Scope) -> Scope:
         "path": path,
         "raw_path": path.encode(),
         "query_string": query + (b"&" + given if given else b""),
-        "near": text,
+        "packed_text": text,
     }
 
 
-def shorter(state: State, near: str | None) -> str | None:
+def shorter(state: State, packed_text: str | None) -> Url | None:
     """Where the explorer's page for a long text is to be asked for, if not here: with its text in the path."""
-    if near == state.text or len(quote(state.text, safe=SAFE)) < LONG:
+    if packed_text == state.text or len(quote(state.text, safe=SAFE)) < LONG:
         return None
-    return f"{rooted('/~' + packed(state.text))}{state.page}?{state.query(without_text=True)}"
+    return Url(f"{rooted(AppPath(f'/~{packed(state.text)}{state.page}'))}?{state.query('text')}")

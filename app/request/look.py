@@ -13,18 +13,17 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
-from urllib.parse import urlencode
 
 from starlette.datastructures import QueryParams
 
-from app.request.state import SAFE
-from app.server.prefix import rooted
+from app.request.paths import link
+from app.server.prefix import AppPath
 from model.errors import SettingError
 
 Theme = Literal["auto", "light", "dark"]
 Rgb = tuple[int, int, int]
 
-PATH = "/embed/look.css"
+PATH = AppPath("/embed/look.css")
 THEMES: tuple[Theme, ...] = ("auto", "light", "dark")
 ACCENTS = {
     "plum": "8c1d5c", "red": "a11d1d", "amber": "8a5a00", "green": "2f6b1f", "teal": "0f6a66", "blue": "1f5fae",
@@ -78,7 +77,7 @@ class Look:
     def url(self) -> str:
         """Where its stylesheet is; "" where it needs none."""
         pairs = [pair for pair in self.query if pair[0] != "theme"]
-        return f"{rooted(PATH)}?{urlencode(pairs, safe=SAFE)}" if pairs else ""
+        return link(PATH, pairs) if pairs else ""
 
     @property
     def css(self) -> str:

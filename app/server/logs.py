@@ -114,8 +114,8 @@ class Access:
             await self.app(scope, receive, send)
             return
         request, began = Request(scope), time.perf_counter()
-        path, status, sent = path_of(request), 500, 0  # a static file's route changes the scope
-        path = path if self.readers else PACKED.sub("/~", path)
+        asked, status, sent = path_of(request), 500, 0  # a static file's route changes the scope
+        path = asked if self.readers else PACKED.sub("/~", asked)
 
         async def counted(message: Message) -> None:
             nonlocal status, sent

@@ -15,17 +15,18 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from app.request.generation import MOST_TOKENS, GenerationState
 from app.server.limits import spend
 from app.server.process import use_threads
 from app.settings import AppSettings
 from app.stores.budgeted import BudgetedStore, Busy
+from app.stores.catalogue import Catalogue
 from app.stores.models import ModelStore
 from model import LanguageModel
 from model.errors import ReaderError
 from model.runtime.generate import Step
 from model.runtime.sample import Settings as Sampling
-
-MOST_TOKENS = 60  # of one generation; a reader goes on from the text it made
+from model.runtime.sample import check_whole
 
 
 class GenerationKey(NamedTuple):
@@ -38,6 +39,15 @@ class GenerationKey(NamedTuple):
     stop: str
     picks: tuple[tuple[int, int], ...]
     compare: bool
+
+
+def key_of(models: Catalogue, asked: GenerationState) -> GenerationKey:
+    """The generation that a page is a view of. Raises UnknownModel, SettingError."""
+    entry = models.entry(asked.model)
+    for _, token in asked.picks:
+        check_whole("pick", token, entry.config.d_vocab - 1, "Write STEP:ID; the id is a token of the vocabulary.")
+    stop = asked.stop.replace("\\n", "\n")
+    return GenerationKey(entry.name, asked.text, asked.bos, asked.sampling, stop, asked.picks, asked.compare)
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,10 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 from bs4 import BeautifulSoup, Tag
+from starlette.datastructures import QueryParams
 from starlette.testclient import TestClient
 
+from app.dependencies import generation_state
 from app.features.generate.choice import (
     ROWS,
     brief_percent,
@@ -22,12 +24,13 @@ from app.features.generate.choice import (
 from app.features.generate.view import cache_view
 from app.main import create_app
 from app.render import numbers
+from app.render.links import Links
 from app.render.templating import Templates
-from app.request.generation import Ask, asked, picks_of
-from app.request.state import Cells, State
+from app.request.generation import MOST_TOKENS, GenerationState, picks_of
+from app.request.state import State
 from app.settings import AppSettings
 from app.stores.budgeted import Busy
-from app.stores.generations import MOST_TOKENS, Generations
+from app.stores.generations import Generations, key_of
 from app.stores.models import ModelStore
 from model import LanguageModel, load
 from model.errors import SettingError
@@ -167,7 +170,7 @@ def test_without_the_comparison(client: TestClient):
 
 def test_the_parts_stand_alone(model: LanguageModel):
     """In a lesson there is no page around them: no step to go to, no token to take."""
-    cells, templates = Cells(State(text=TEXT)), Templates()
+    cells, templates = Links(State(text=TEXT)), Templates()
     choice = choice_view(model, model.run(TEXT).next(**SAMPLED), cells)
     part = BeautifulSoup(templates.render("generate/_choice.html", choice=choice), "lxml")
     assert len(part.select(".ranking tbody tr:has(.rank)")) == ROWS and not part.select("form, button")
@@ -249,23 +252,23 @@ def test_take_buttons_lead_to_the_branch(client: TestClient):
 
 def test_asks_survive_their_url():
     models = ModelStore(AppSettings())
-    state = State("toy", "the cat", "", False)
-    ask = Ask(state, 0.1 + 0.2, 0, 1.0, 2**53 - 1, 60, "\\n", ((0, 3), (5, 1)), step=4, first=32, compare=False)
-    query = parse_qs(urlsplit(ask.url()).query, keep_blank_values=True)
-    assert asked(models, {name: values[0] for name, values in query.items()}, query["pick"]) == ask
-    assert Ask(State(text="x")).url() == "/generate?text=x"
+    ask = GenerationState(
+        model="toy", text="the cat", bos=False, temperature=0.1 + 0.2, top_k=0, top_p=1.0, seed=2**53 - 1, n=60,
+        stop="\\n", pick=("0:3", "5:1"), step=4, first=32, compare=False,
+    )  # fmt: skip
+    assert generation_state(models, QueryParams(urlsplit(ask.url()).query)) == ask
+    assert GenerationState(text="x").url() == "/generate?text=x"
 
 
 def test_asks_as_readers_write_them():
-    found = asked(
-        ModelStore(AppSettings()), {"temperature": " 0,5 ", "top_k": "", "seed": "3", "text": "a\r\nb"}, ["", "3:7"]
-    )
-    assert (found.temperature, found.top_k, found.seed, found.state.text) == (0.5, 40, 3, "a\nb")
+    query = "temperature=%200,5%20&top_k=&seed=3&text=a%0D%0Ab&pick=&pick=3:7"
+    found = generation_state(ModelStore(AppSettings()), QueryParams(query))
+    assert (found.temperature, found.top_k, found.seed, found.text) == (0.5, 40, 3, "a\nb")
     assert found.picks == ((3, 7),) and picks_of(["3:7", "3:8", "1:2"]) == ((1, 2), (3, 8))
 
 
 def test_where_clicks_lead():
-    ask = Ask(State(text="x"), picks=((1, 5), (3, 6)), step=7, first=16)
+    ask = GenerationState(text="x", pick=("1:5", "3:6"), step=7, first=16)
     assert ask.take(2, 9).picks == ((1, 5), (2, 9)) and ask.take(2, 9).step == 2 and ask.take(2, 9).first == 0
     assert ask.take(1, None).picks == ()
     assert ask.look(2).picks == ask.picks and ask.make(999).n == MOST_TOKENS
@@ -372,7 +375,7 @@ def test_a_step_past_the_end_is_the_last(client: TestClient):
 
 def test_checks_of_an_ask():
     with pytest.raises(SettingError):
-        Ask(State(), n=61)
+        GenerationState(n=61).check()
 
 
 # -- a bit at a time
@@ -446,14 +449,14 @@ def test_no_work_without_a_request(tmp_path: Path):
     store = Generations(models, settings)
 
     async def go() -> None:
-        key = Ask(State("little", "a b"), n=20).key(models)
+        key = key_of(models, GenerationState(model="little", text="a b", n=20))
         first = await store.advance(key, 20, 0)
         assert len(first.made) == 1
         await asyncio.sleep(0.05)
         assert len(first.made) == 1
         assert await store.advance(key, 3, 60) is first and len(first.made) == 3
         for seed in range(40):
-            await store.advance(Ask(State("little", "a b"), n=5, seed=seed).key(models), 5, 60)
+            await store.advance(key_of(models, GenerationState(model="little", text="a b", n=5, seed=seed)), 5, 60)
         assert len(store.kept) < 41
         again = await store.advance(key, 3, 60)
         assert again is not first
@@ -466,7 +469,7 @@ def test_a_full_queue_says_so():
     settings = AppSettings(run_queue=1)
     models = ModelStore(settings)
     store = Generations(models, settings)
-    key = Ask(State(text=TEXT), n=5).key(models)
+    key = key_of(models, GenerationState(text=TEXT, n=5))
 
     async def go() -> list[object]:
         return await asyncio.gather(*(store.advance(key, 5, 60) for _ in range(3)), return_exceptions=True)

@@ -14,7 +14,8 @@ from starlette.testclient import TestClient
 
 from app.main import create_app
 from app.request.long_text import LONG, packed, unpacked
-from app.request.state import SAFE, State
+from app.request.paths import SAFE
+from app.request.state import State
 from app.settings import AppSettings
 from tests.app.conftest import save_checkpoint
 

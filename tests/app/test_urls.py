@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from html import unescape
 from urllib.parse import parse_qsl, urlsplit
 
@@ -12,14 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
+from app.dependencies import StateDep
 from app.main import create_app
-from app.request.query import PageState
-from app.request.state import (
-    LONG_QUERY,
-    MAX_TRAIL,
-    Cells,
-    State,
-)
+from app.render.links import Links
+from app.request.state import LONG_QUERY, MAX_TRAIL, State
+from app.server.prefix import AppPath
 from app.settings import AppSettings
 from model.address.patch import MOST_CHANGES
 from model.runtime.run import MOST_STEPS
@@ -56,7 +52,7 @@ def reader() -> tuple[TestClient, list[State]]:
     app: FastAPI = create_app(AppSettings())
     seen: list[State] = []
 
-    def read(state: PageState) -> str:
+    def read(state: StateDep) -> str:
         seen.append(state)
         return "read"
 
@@ -75,22 +71,22 @@ def read(url: str) -> State:
 
 @given(states)
 def test_a_state_survives_its_url(state: State):
-    assert read(state.url("/read")) == state
+    assert read(state.url(AppPath("/read"))) == state
 
 
 @given(states)
 def test_a_url_is_plain_ascii_and_written_once(state: State):
     url = state.url()
     assert url.isascii() and " " not in url
-    assert state.url() == replace(state).url()
+    assert state.url() == state.replace().url()
 
 
 @given(states, addresses)
 def test_a_cell_leads_where_the_state_says(state: State, at: str):
-    state = replace(state, text=state.text[:20], target="", changes=state.changes[:3])
-    link = BeautifulSoup(Cells(state).number(at, "1.5"), "html.parser")
+    state = state.replace(text=state.text[:20], target="", changes=state.changes[:3])
+    link = BeautifulSoup(Links(state).number(at, "1.5"), "html.parser")
     chosen = state.select(at)
-    expected = replace(chosen, order="size")
+    expected = chosen.replace(order="size")
     assert link.a is not None and read(str(link.a["href"]).replace("/explore", "/read")) == expected
 
 
@@ -122,14 +118,14 @@ def test_line_ends_of_a_form_are_one_character():
 
 
 def test_cells_of_a_long_text_are_buttons_of_the_form():
-    cells = Cells(State(text="x" * LONG_QUERY))
+    cells = Links(State(text="x" * LONG_QUERY))
     cell = BeautifulSoup(cells.number('a"<b', "1 < 2"), "html.parser").button
     assert cell is not None
     assert cell["form"] == "go" and cell["name"] == "at" and cell["value"] == 'a"<b' and cell.text == "1 < 2"
 
 
 def test_a_cell_escapes_what_it_shows_and_where_it_leads():
-    html = Cells(State(text='"><script>&')).number("logits[1,2]", "<&>", label='"x"')
+    html = Links(State(text='"><script>&')).number("logits[1,2]", "<&>", label='"x"')
     assert "<script>" not in html and "&lt;&amp;&gt;" in html and 'aria-label="&quot;x&quot;"' in html
     href = unescape(html.split('href="')[1].split('"')[0])
     assert dict(parse_qsl(urlsplit(href).query)) == {"text": '"><script>&', "at": "logits[1,2]"}

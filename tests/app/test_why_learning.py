@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cache
 from urllib.parse import parse_qs, urlsplit
 
@@ -265,7 +264,7 @@ def test_nothing_is_nudged_unasked(monkeypatch: pytest.MonkeyPatch):
     run = run_of("embedded")
     state = state_of(run, "blocks.1.attn.q[14,1,3].grad", trail=("loss",))
     _, _, soup = panel(run, state)
-    assert soup.select_one(".nudge a")["href"] == replace(state, nudge=1.0).url()
+    assert soup.select_one(".nudge a")["href"] == state.replace(nudge=1.0).url()
 
 
 @pytest.mark.parametrize("at", ["blocks.1.attn.q[14,1,3]", "blocks.0.mlp.W_in[5,77]", "W_E[MARY,5]"])

@@ -5,61 +5,29 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, Field
+from pydantic import Field
 from starlette.responses import Response
 
+from app.dependencies import generation_of
 from app.features.api import schemas
-from app.features.api.routes import ERRORS, answer
+from app.features.api.routes import ERRORS, Limit, answer
 from app.features.generate.view import spelled
-from app.request.generation import Ask, opening, picks_of
-from app.request.state import State
-from app.services import Services, ServicesDep
-from app.stores.generations import MOST_TOKENS, Generation
+from app.request.generation import GenerationQuery, GenerationState
+from app.services import ServicesDep
+from app.stores.generations import Generation, key_of
 from model import LanguageModel
 from model.runtime.choice_address import ChoiceAddress
 from model.runtime.generate import Step
-from model.runtime.sample import MAX_SEED, MAX_TEMPERATURE
 
 router = APIRouter(prefix="/api/v1", responses=ERRORS, tags=["Every Number"])
 
 PATIENCE = 4  # times as long as a page makes tokens before it answers
 
 
-class GenerateQuery(BaseModel):
+class GenerateQuery(GenerationQuery):
     """What `/generate` takes. What is out of range answers 400 and names the part."""
 
-    model: str = Field("", description="A name from /api/v1/models; left out: the server's default.")
-    text: str | None = Field(None, description="The text to continue; `ids:464,3290` names its tokens.")
-    bos: bool = Field(True, description="Whether the start token is put in front.")
-    temperature: float = Field(
-        Ask.temperature, json_schema_extra={"minimum": 0, "maximum": MAX_TEMPERATURE},
-        description="Logits are divided by it; 0 always takes the likeliest token.",
-    )  # fmt: skip
-    top_k: int = Field(Ask.top_k, json_schema_extra={"minimum": 0}, description="Keep so many tokens; 0: all.")
-    top_p: float = Field(
-        Ask.top_p, json_schema_extra={"minimum": 0, "maximum": 1},
-        description="Keep the likeliest tokens up to the one that brings their total to p; 1: all.",
-    )  # fmt: skip
-    seed: int = Field(
-        Ask.seed,
-        description="Of the random draw: the same seed gives the same text.",
-        json_schema_extra={"minimum": 0, "maximum": MAX_SEED},
-    )
-    n: int = Field(Ask.n, json_schema_extra={"minimum": 1, "maximum": MOST_TOKENS}, description="How many tokens.")
-    stop: str = Field("", description="The text ends once what was made contains this.")
-    pick: list[str] = Field(
-        [], examples=[["3:17"]], max_length=MOST_TOKENS, description="`STEP:ID` puts a token in place of the draw's."
-    )
-    compare: bool = Field(True, description="Whether every step is computed a second time without the cache.")
-    limit: int = Field(5, ge=0, le=100, description="How many candidates of each choice are listed.")
-
-    def ask(self, services: Services) -> Ask:
-        """Raises ReaderError."""
-        text = opening(services.models.entry(self.model)) if self.text is None else self.text
-        return Ask(
-            State(self.model, text, "", self.bos), self.temperature, self.top_k, self.top_p, self.seed, self.n,
-            self.stop, picks_of(self.pick), compare=self.compare,
-        )  # fmt: skip
+    limit: Limit = Field(5, ge=0, le=100, description="How many candidates of each choice are listed.")
 
 
 class Candidate(schemas.Schema):
@@ -160,13 +128,13 @@ class Generated(schemas.Schema):
 @router.get("/generate", response_model=Generated, summary="Continue a text, every choice laid open")
 async def generate(query: Annotated[GenerateQuery, Query()], services: ServicesDep) -> Response:
     """The same parameters give the same tokens on every machine; times vary. A request works for a bounded time."""
-    ask = query.ask(services)
+    ask = generation_of(services.models, query)
     seconds = PATIENCE * services.settings.generate_seconds
-    generation = await services.generations.advance(ask.key(services.models), ask.n, seconds)
+    generation = await services.generations.advance(key_of(services.models, ask), ask.n, seconds)
     return await services.runs.in_thread(lambda: answer(generated(generation, ask, query.limit)))
 
 
-def generated(generation: Generation, ask: Ask, limit: int) -> Generated:
+def generated(generation: Generation, ask: GenerationState, limit: int) -> Generated:
     complete = generation.complete(ask.n)
     made, model = generation.made[: ask.n], generation.model
     return Generated(

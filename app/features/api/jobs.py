@@ -11,10 +11,12 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import Field
 from starlette.responses import Response, StreamingResponse
 
+from app.dependencies import run_state
 from app.features.api import schemas
 from app.features.api.routes import ERRORS
-from app.request.query import RunQuery, run_state
-from app.server.prefix import rooted
+from app.request.paths import LEARN
+from app.request.state import RunQuery
+from app.server.prefix import AppPath, rooted
 from app.services import Services, ServicesDep
 from app.stores.jobs import Job
 from app.stores.learned import Learned
@@ -148,14 +150,14 @@ def found(services: Services, id: str, query: RunQuery | None = None) -> Job:
 
 
 def answer(services: Services, job: Job) -> Response:
-    url = f"{rooted(f'/api/v1/jobs/{job.id}')}?{job.state.query()}"
+    url = f"{rooted(AppPath(f'/api/v1/jobs/{job.id}'))}?{job.state.query()}"
     body = JobAnswer(
         id=job.id,
         url=url,
         state=job.stage,
         progress=job.share,
         seconds_left=job.seconds_left,
-        page=job.state.url("/learn"),
+        page=job.state.url(LEARN),
         result=result(services, job) if job.result else None,
     )
     status = 200 if job.is_over else 202

@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
+from app.dependencies import run_state
 from app.features.api import schemas
 from app.panels import steps
-from app.request.query import LARGEST, RunQuery, run_state
+from app.request.page_state import Hint
+from app.request.state import LARGEST, RunQuery
 from app.services import Services, ServicesDep
 from model import Explanation, Run
 from model.address.parser import Calc, parse
@@ -39,6 +41,9 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 router = APIRouter(prefix="/api/v1", responses=ERRORS, tags=["Every Number"])
 
 
+Limit = Annotated[int, Hint("A limit is a whole number, as in limit=20.")]
+
+
 class ValuesQuery(RunQuery):
     """What `/values` takes."""
 
@@ -54,7 +59,7 @@ class ExplainQuery(RunQuery):
 
     at: str = Field(description="The address of one number.", examples=["loss", "W_E[5,0].step(3)"])
     offset: int = Field(0, ge=0, le=LARGEST, description="The first term listed, in this order.")
-    limit: int = Field(20, ge=0, le=1000, description="How many terms are listed.")
+    limit: Limit = Field(20, ge=0, le=1000, description="How many terms are listed.")
     order: Literal["size", "index"] = Field("size", description="Largest first, or in index order.")
     format: Literal["json", "csv"] = Field("json", description="csv: all terms in index order.")
 

@@ -6,9 +6,9 @@ import base64
 import hashlib
 
 from app.render.templating import STATIC
-from app.server.prefix import rooted
+from app.server.prefix import AppPath, Url, rooted
 
-PATH = "/embed.js"
+PATH = AppPath("/embed.js")
 
 
 def content() -> bytes:
@@ -26,6 +26,6 @@ def integrity() -> str:
     return "sha384-" + base64.b64encode(hashlib.sha384(content()).digest()).decode("ascii")
 
 
-def url() -> str:
+def url() -> Url:
     """Its rooted path, with its version."""
-    return f"{rooted(PATH)}?v={version()}"
+    return Url(f"{rooted(PATH)}?v={version()}")

@@ -6,7 +6,6 @@ all links and forms within it carry on. Each answers HTMX with the part of the p
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,6 +13,7 @@ from fastapi import APIRouter, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 
+from app.dependencies import StateDep
 from app.features.explore.routes import (
     HEADERS,
     ZONES,
@@ -36,9 +36,9 @@ from app.parts.base import Here, Part, Settings
 from app.parts.show import part_html, settings_of
 from app.parts.table import PARTS
 from app.request.look import Look, look_of
-from app.request.query import PageState
-from app.request.state import EXPLORE, State
-from app.server.prefix import absolute, rooted
+from app.request.paths import EMBED, EXPLORE
+from app.request.state import State
+from app.server.prefix import AppPath, origin_of, rooted
 from app.services import Services, ServicesDep
 from model import Run
 
@@ -50,12 +50,12 @@ TITLES: dict[What, str] = {"why": "Why this number", "values": "Numbers of a run
 
 
 @router.api_route("/embed/{name}", methods=["GET", "HEAD"])
-async def embed(request: Request, name: str, state: PageState, services: ServicesDep) -> Response:
+async def embed(request: Request, name: str, state: StateDep, services: ServicesDep) -> Response:
     """The page, or for HTMX a part of it."""
-    origin = absolute(request, "")
+    origin = origin_of(request)
     if what := NUMBERS.get(name):
         given = look_of(request.query_params, HIDES[what])
-        asked = replace(state, page=f"/embed/{what}", look=given.query)
+        asked = state.replace(page=AppPath(f"/embed/{what}"), look=given.query)
         zone = requested_zone(request.headers)
         html = await services.runs.use(asked, lambda run: numbers_page(services, what, run, asked, given, zone, origin))
         return HTMLResponse(html, headers=HEADERS)
@@ -108,9 +108,9 @@ def part_state(request: Request, part: Part, state: State, settings: Settings, g
     """
     state = part_run(part, state, request.query_params)
     around = urlsplit(request.headers.get("HX-Current-URL", "")).path
-    if wanted(request) and not around.startswith(rooted("/embed/")):
+    if wanted(request) and not around.startswith(rooted(AppPath(EMBED))):
         return state
-    return replace(state, page=f"/embed/{part.name}", own=tuple(settings.query()), look=given.query)
+    return state.replace(page=AppPath(f"/embed/{part.name}"), own=tuple(settings.query()), look=given.query)
 
 
 def wanted(request: Request) -> str:
@@ -131,7 +131,7 @@ def part_page(
     html = part_html(services, part, run, state, settings)
     if wants:
         return html
-    here = Here(part, replace(state.select(""), order="size"), settings)
+    here = Here(part, state.select("").replace(order="size"), settings)
     context |= {"full": here.lesson_url, "shared": of_part(run, part, state, settings), "origin": origin}
     return services.templates.render(
         "parts/embed.html", part=part, here=here, html=html, why=why, look=given, **context

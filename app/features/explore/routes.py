@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 
 from fastapi import APIRouter, Request
 from starlette.datastructures import Headers
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from app.dependencies import StateDep
 from app.panels import steps
 from app.panels.map.view import map_view
 from app.panels.sentence import heading, sentence_view, writable
@@ -17,9 +17,9 @@ from app.panels.values.view import values_view
 from app.panels.why.view import why_view
 from app.render.places import chosen, default_address
 from app.request.long_text import shorter
-from app.request.query import PageState
-from app.request.state import NEAR, State
-from app.server.prefix import absolute
+from app.request.paths import PACKED_TEXT
+from app.request.state import State
+from app.server.prefix import origin_of
 from app.services import Services, ServicesDep
 from model import Run
 from model.address.parser import Calc, parse
@@ -35,14 +35,14 @@ HEADERS = {"Vary": "HX-Request, HX-Target, HX-History-Restore-Request", "Cache-C
 
 
 @router.api_route("/explore", methods=["GET", "HEAD"])
-async def explore(request: Request, state: PageState, services: ServicesDep) -> Response:
+async def explore(request: Request, state: StateDep, services: ServicesDep) -> Response:
     """The page, or the zone that HTMX asks for."""
-    near = request.scope.get("near")
-    if elsewhere := shorter(state, near):
+    packed_text = request.scope.get("packed_text")
+    if elsewhere := shorter(state, packed_text):
         return RedirectResponse(elsewhere, 303)
-    NEAR.set(near)
+    PACKED_TEXT.set(packed_text)
     zone = requested_zone(request.headers)
-    origin = absolute(request, "")
+    origin = origin_of(request)
     html = await services.runs.use(state, lambda run: render(services, run, state, zone, origin))
     return HTMLResponse(html, headers=HEADERS)
 
@@ -68,7 +68,7 @@ def render(services: Services, run: Run, asked: State, zone: str, origin: str = 
         "fragment": bool(zone),
         "origin": origin,
     }
-    if not state.is_near:  # what shares it would repeat the text many times
+    if not state.is_packed:  # what shares it would repeat the text many times
         context["shared"] = of_number(run, state)
     if zone in ("", "zones"):
         context |= {"sentence": sentence_view(run, shown), "map": map_view(run, shown)}
@@ -85,7 +85,7 @@ def untaken(run: Run, state: State) -> State:
     """What the page shows beside the why panel: the place before its steps, where it does not take them itself."""
     if not steps.must_wait(run, state.at):
         return state
-    return replace(state, at=str(steps.before(chosen(run, state.at))))
+    return state.replace(at=str(steps.before(chosen(run, state.at))))
 
 
 def target_field(run: Run, asked: State) -> str:
@@ -105,7 +105,7 @@ def selected(run: Run, state: State) -> State:
     for address in state.trail:
         with suppress(AddressError):
             trail.append(checked(run, address))
-    return replace(state, at=at, trail=tuple(trail))
+    return state.replace(at=at, trail=tuple(trail))
 
 
 def checked(run: Run, at: str) -> str:

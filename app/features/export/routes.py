@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import io
 import ipaddress
-from dataclasses import replace
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import numpy as np
 from fastapi import APIRouter, Path, Query, Request
 from markupsafe import Markup
+from pydantic import Field
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from app.dependencies import StateDep
 from app.features.api import routes as api
 from app.features.export import view as export
 from app.features.export.notebook import notebook
@@ -23,9 +24,9 @@ from app.features.lessons.table import LESSONS
 from app.parts.base import Here
 from app.parts.show import part_html, settings_of
 from app.parts.table import PARTS
-from app.request.query import PageState
+from app.request.page_state import Hint, PageState
 from app.request.state import State
-from app.server.prefix import absolute
+from app.server.prefix import origin_of
 from app.services import Services, ServicesDep
 from model import Explanation, Run
 from model.address.parser import parse
@@ -36,9 +37,19 @@ router = APIRouter(prefix="/export", include_in_schema=False)
 MOST_TOKENS = 400  # of the text, shown at a file's head
 UNFINISHED = 'data-hx-trigger="load'  # a part that is still being computed asks for itself again
 
-Depth = Annotated[int, Query(ge=0, le=export.DEEPEST)]
-Links = Annotated[bool, Query()]
 Format = Literal["csv", "json", "npy"]
+
+
+class ExportQuery(PageState):
+    """How much of the site a file holds."""
+
+    depth: Annotated[int, Hint("Write depth=0 for no inputs, 1 for those of the number, 2 for theirs as well.")] = (
+        Field(1, ge=0, le=export.DEEPEST)
+    )
+    links: Annotated[bool, Hint("Write links=0 to leave out the links to this site.")] = True
+
+
+Wanted = Annotated[ExportQuery, Query()]
 
 
 class NotReady(ReaderError):
@@ -51,16 +62,14 @@ class NotReady(ReaderError):
 
 
 @router.api_route("/why.html", methods=["GET", "HEAD"])
-async def why(
-    request: Request, state: PageState, services: ServicesDep, depth: Depth = 1, links: Links = True
-) -> Response:
+async def why(request: Request, state: StateDep, services: ServicesDep, wanted: Wanted) -> Response:
     """One explanation, with those of its inputs `depth` levels down."""
-    origin = origin_of(request, links=links)
+    origin = file_origin(request, links=wanted.links)
 
     def work(run: Run) -> Response:
         at = single(run, state.at)
-        file = file_of(services, run, replace(state, at=at), origin)
-        file.follow([file.explain(at, TERMS)], depth)
+        file = file_of(services, run, state.replace(at=at), origin)
+        file.follow([file.explain(at, TERMS)], wanted.depth)
         root, *panels = file.panels()
         page = {"page_url": file.on_site(at), "page_name": at}
         return html_file(services, "why", run, file, at, root=root, panels=panels, **page)
@@ -69,21 +78,19 @@ async def why(
 
 
 @router.api_route("/lessons/{name}.html", methods=["GET", "HEAD"])
-async def lesson(
-    request: Request, name: str, state: PageState, services: ServicesDep, depth: Depth = 1, links: Links = True
-) -> Response:
+async def lesson(request: Request, name: str, state: StateDep, services: ServicesDep, wanted: Wanted) -> Response:
     """A whole lesson with all its live parts."""
     found = next((one for one in LESSONS if one.name == name), None)
     if found is None:
         raise HTTPException(404)
-    plain = State(state.model, state.text, state.target, state.bos)
+    plain = State(model=state.model, text=state.text, target=state.target, bos=state.bos)
     state = found.aimed(plain, asked=bool({"target", "text"} & set(request.query_params)))
-    origin = origin_of(request, links=links)
+    origin = file_origin(request, links=wanted.links)
 
     def work(run: Run) -> Response:
         file = file_of(services, run, state, origin)
         html = finished(lessons.written(services, found, run, state, everything=True)[0])
-        file.follow([html], depth)
+        file.follow([html], wanted.depth)
         page = {"page_url": origin.site + state.url(found.path), "page_name": found.title}
         return html_file(
             services, "lesson", run, file, name, lesson=found, html=file.piece(html), panels=file.panels(), **page
@@ -93,9 +100,9 @@ async def lesson(
 
 
 @router.api_route("/notebook.ipynb", methods=["GET", "HEAD"])
-async def ipynb(request: Request, state: PageState, services: ServicesDep, links: Links = True) -> Response:
+async def ipynb(request: Request, state: StateDep, services: ServicesDep, wanted: Wanted) -> Response:
     """A notebook that makes the number again in plain PyTorch."""
-    origin = origin_of(request, links=links)
+    origin = file_origin(request, links=wanted.links)
 
     def work(run: Run) -> Response:
         at = single(run, state.at)
@@ -110,7 +117,7 @@ async def ipynb(request: Request, state: PageState, services: ServicesDep, links
 
 
 @router.api_route("/terms.{format}", methods=["GET", "HEAD"])
-async def terms(state: PageState, services: ServicesDep, format: Annotated[Format, Path()]) -> Response:
+async def terms(state: StateDep, services: ServicesDep, format: Annotated[Format, Path()]) -> Response:
     """All terms of an explanation."""
 
     def work(run: Run) -> Response:
@@ -126,7 +133,7 @@ async def terms(state: PageState, services: ServicesDep, format: Annotated[Forma
 
 
 @router.api_route("/values.{format}", methods=["GET", "HEAD"])
-async def values(state: PageState, services: ServicesDep, format: Annotated[Format, Path()]) -> Response:
+async def values(state: StateDep, services: ServicesDep, format: Annotated[Format, Path()]) -> Response:
     """The numbers at an address, which may name many."""
 
     def work(run: Run) -> Response:
@@ -143,9 +150,7 @@ async def values(state: PageState, services: ServicesDep, format: Annotated[Form
 
 
 @router.api_route("/{name}.html", methods=["GET", "HEAD"])
-async def part(
-    request: Request, name: str, state: PageState, services: ServicesDep, depth: Depth = 1, links: Links = True
-) -> Response:
+async def part(request: Request, name: str, state: StateDep, services: ServicesDep, wanted: Wanted) -> Response:
     """One live part of a lesson in the state that its settings say."""
     found = PARTS.get(name)
     if found is None:
@@ -153,13 +158,13 @@ async def part(
     settings = settings_of(found, request.query_params)
     if found.run and not {"model", "text"} & set(request.query_params):
         state = found.run
-    state = replace(state.select(""), order="size")
-    origin = origin_of(request, links=links)
+    state = state.select("").replace(order="size")
+    origin = file_origin(request, links=wanted.links)
 
     def work(run: Run) -> Response:
         file = file_of(services, run, state, origin)
         html = finished(part_html(services, found, run, state, settings))
-        file.follow([html], depth)
+        file.follow([html], wanted.depth)
         page = {"page_url": origin.site + Here(found, state, settings).url(), "page_name": found.title}
         shown = [(key.replace("_", " "), value) for key, value in settings.query(**settings.model_dump())]
         return html_file(
@@ -196,9 +201,9 @@ def finished(html: str) -> str:
     return html
 
 
-def origin_of(request: Request, *, links: bool) -> Origin:
+def file_origin(request: Request, *, links: bool) -> Origin:
     """The site, where others can open it: none where it serves this machine alone, or no links are wanted."""
-    site = absolute(request, "")
+    site = origin_of(request)
     host = urlsplit(site).hostname or ""
     return Origin(site if links and not is_own_machine(host) else "", export.own_version())
 

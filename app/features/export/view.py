@@ -22,7 +22,8 @@ from app.panels.why.panel import WhyView
 from app.panels.why.terms import PAGE
 from app.panels.why.view import why_view
 from app.request.long_text import shorter
-from app.request.state import EXPLORE, State
+from app.request.paths import EXPLORE
+from app.request.state import State
 from model import Run
 from model.address.parser import Calc, parse
 from model.errors import ReaderError
@@ -62,13 +63,13 @@ class File:
 
     def __init__(self, run: Run, state: State, origin: Origin, render: Render) -> None:
         self.run, self.origin, self._render = run, origin, render
-        self.state = replace(state, trail=(), offset=0, row=None, col=None, nudge=None)
+        self.state = state.replace(trail=(), offset=0, row=None, col=None, nudge=None)
         self._own = _run_in(self.state.url())
         self._found: dict[str, tuple[WhyView, str]] = {}
 
     def explain(self, at: str, limit: int = PAGE) -> str:
         """The panel of one number, to be part of the file. Returns its HTML as a page has it."""
-        state = replace(self.state, at=at)
+        state = self.state.replace(at=at)
         view = replace(
             why_view(self.run, state, limit=limit),
             trail=(), tabs=(), order=(), pager=(), page="", nudge=None, whatif="", downloads=None, hidden=(),

@@ -1,6 +1,6 @@
 """One choice laid open: the ranking before and after each cut, the shares that were removed, the draw on its line.
 
-`choice_view` needs no page: give it a choice, the model, and `Cells` in the run whose logits made the choice, and the
+`choice_view` needs no page: give it a choice, the model, and `Links` in the run whose logits made the choice, and the
 fragments `generate/_choice*.html` show it, in a lesson as on the page of generation.
 """
 
@@ -12,8 +12,8 @@ from markupsafe import Markup
 
 from app.features.generate.choice_charts import Stretch, number_line, running_chart
 from app.render import numbers
+from app.render.links import Links
 from app.render.tokens import token_html
-from app.request.state import Cells
 from model import LanguageModel
 from model.runtime.choice_address import ChoiceAddress
 from model.runtime.sample import Candidate, Choice, Settings
@@ -104,7 +104,7 @@ class ChoiceView:
 
 
 def choice_view(
-    model: LanguageModel, choice: Choice, cells: Cells, *, token: int | None = None, first: int = 0, rows: int = ROWS
+    model: LanguageModel, choice: Choice, cells: Links, *, token: int | None = None, first: int = 0, rows: int = ROWS
 ) -> ChoiceView:
     """`token` is what was appended where that is not the draw's choice; `first` the first rank listed."""
     return Builder(model, choice, cells, choice.token if token is None else token).view(first, rows)
@@ -113,7 +113,7 @@ def choice_view(
 class Builder:
     """Makes the parts of a view."""
 
-    def __init__(self, model: LanguageModel, choice: Choice, cells: Cells, token: int) -> None:
+    def __init__(self, model: LanguageModel, choice: Choice, cells: Links, token: int) -> None:
         self.model, self.choice, self.cells, self.token = model, choice, cells, token
         self.at = ChoiceAddress(choice)
 

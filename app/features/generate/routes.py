@@ -6,26 +6,33 @@ the fragment asks for itself again (with HTMX), or a link does (without JavaScri
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from fastapi import APIRouter, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import Field
 from starlette.datastructures import QueryParams
 from starlette.responses import HTMLResponse, Response
 
+from app.dependencies import generation_state
 from app.features.explore.routes import HEADERS
 from app.features.generate.choice import ROWS, choice_view
 from app.features.generate.view import cache_view, explored, text_view
 from app.panels import errors
-from app.request.generation import (
-    Ask,
-    asked,
-    opening,
-    whole,
-    written,
-)
-from app.request.state import Cells
+from app.render.links import Links
+from app.request.generation import MOST_TOKENS, GenerationState, opening
+from app.request.page_state import Hint, PageState, written
 from app.services import Services, ServicesDep
 from app.stores.budgeted import Busy
-from app.stores.generations import MOST_TOKENS, Generation
+from app.stores.generations import Generation, key_of
 from model.errors import ReaderError
+
+
+class Growing(PageState):
+    """`have` are the tokens that the page shows already."""
+
+    have: Annotated[int, Hint("Write a number such as 0.")] = Field(0, ge=0)
+
 
 router = APIRouter(include_in_schema=False)
 
@@ -44,9 +51,9 @@ async def generate(request: Request, services: ServicesDep) -> Response:
     seconds = services.settings.generate_seconds
     headers: dict[str, str] = {}
     try:
-        ask, have = asked(services.models, query, query.getlist("pick")), whole(query, "have", 0)
+        ask, have = generation_state(services.models, query), Growing.from_query(query).have
         generation = await services.generations.advance(
-            ask.key(services.models), ask.n, min(seconds, FRAGMENT_SECONDS) if part else seconds
+            key_of(services.models, ask), ask.n, min(seconds, FRAGMENT_SECONDS) if part else seconds
         )
         if part == GROWING and generation.complete(ask.n):
             part = FRAGMENT
@@ -54,7 +61,7 @@ async def generate(request: Request, services: ServicesDep) -> Response:
         elif part == FRAGMENT:
             headers = {"HX-Push-Url": ask.url()}
         html = await services.runs.in_thread(lambda: render(services, generation, ask, part, have))
-    except (ReaderError, Busy) as error:
+    except (ReaderError, RequestValidationError, Busy) as error:
         fault = errors.fault_of(error)
         headers = {"Retry-After": "5"} if fault.status == 503 else {}
         if is_htmx:
@@ -63,18 +70,18 @@ async def generate(request: Request, services: ServicesDep) -> Response:
     return HTMLResponse(html, headers=HEADERS | headers)
 
 
-def render(services: Services, generation: Generation, ask: Ask, part: str, have: int) -> str:
+def render(services: Services, generation: Generation, ask: GenerationState, part: str, have: int) -> str:
     """HTML of the page, of the fragment, or of what was made since the page had `have` tokens."""
     made = generation.made[: ask.n]
     step = looked_at(ask, len(made))
     model = generation.model
     one = made[step].step if made else None
-    state = explored(model, ask.state, one) if one else ask.state
-    cells = Cells(state)
+    state = explored(model, ask.run, one) if one else ask.run
+    cells = Links(state)
     cells.as_buttons |= len(state.url()) > LONG_HERE  # a choice has a hundred links, each with a long address
     context = {
         "ask": ask,
-        "state": ask.state,
+        "state": ask.run,
         "model": model,
         "text": text_view(generation, ask, step),
         "step": step,
@@ -98,7 +105,7 @@ def render(services: Services, generation: Generation, ask: Ask, part: str, have
     )
 
 
-def looked_at(ask: Ask, n: int) -> int:
+def looked_at(ask: GenerationState, n: int) -> int:
     """The step whose choice is shown: the one asked for or the last there is, else the first."""
     return max(min(ask.step or 0, n - 1), 0)
 
@@ -106,21 +113,22 @@ def looked_at(ask: Ask, n: int) -> int:
 # -- the form
 
 
-def fields(ask: Ask) -> dict[str, str]:
+def fields(ask: GenerationState) -> dict[str, str]:
     """What stands in the form."""
     names = ("temperature", "top_k", "top_p", "seed", "n", "stop")
-    return {"text": ask.state.text} | {name: written(getattr(ask, name)) for name in names}
+    return {"text": ask.text} | {name: written(getattr(ask, name)) for name in names}
 
 
 def refused(services: Services, fault: errors.Fault, query: QueryParams) -> str:
     """The page with what is wrong, and the form as the reader filled it in."""
     state = errors.kept_state(services, query)
-    plain = fields(Ask(state))
-    given = {"text": query.get("text", opening(services.models.entry(state.model))).replace("\r\n", "\n")}
+    ask = GenerationState(model=state.model, text=state.text, bos=state.bos, compare=query.get("compare", "1") != "0")
+    plain = fields(ask)
+    given = {"text": query.get("text", opening(services.models.entry(state.model).text)).replace("\r\n", "\n")}
     given |= {name: query.get(name) or plain[name] for name in plain if name != "text"}
     return services.templates.render(
         "generate/page.html",
-        ask=Ask(state, compare=query.get("compare", "1") != "0"),
+        ask=ask,
         state=state,
         models=services.models,
         fields=given,

@@ -17,10 +17,11 @@ from app.features.generate.choice import brief_percent
 from app.features.generate.choice_charts import growth
 from app.render import numbers
 from app.render.heat import Scale, css
+from app.render.links import Links
 from app.render.tokens import token_html
-from app.request.generation import Ask
-from app.request.state import Cells, State
-from app.stores.generations import MOST_TOKENS, Generation, Made
+from app.request.generation import MOST_TOKENS, GenerationState
+from app.request.state import State
+from app.stores.generations import Generation, Made
 from model import LanguageModel
 from model.runtime.generate import Step
 
@@ -58,7 +59,7 @@ class TextView:
     n_picks: int
 
 
-def text_view(generation: Generation, ask: Ask, step: int) -> TextView:
+def text_view(generation: Generation, ask: GenerationState, step: int) -> TextView:
     """`step` is the one looked at."""
     made = generation.made[: ask.n]
     running = not generation.complete(ask.n)
@@ -99,7 +100,7 @@ def dropped_ones(model: LanguageModel, step: Step) -> range:
     return range(keeps_start, keeps_start + step.dropped)
 
 
-def chip(model: LanguageModel, one: Made, ask: Ask, looked_at: int, dropped: bool) -> Markup:
+def chip(model: LanguageModel, one: Made, ask: GenerationState, looked_at: int, dropped: bool) -> Markup:
     """One token made: tinted by the probability it had, which also stands under it; it leads to its choice."""
     step = one.step
     on = step.index == looked_at
@@ -119,7 +120,7 @@ def chip(model: LanguageModel, one: Made, ask: Ask, looked_at: int, dropped: boo
 def explored(model: LanguageModel, state: State, step: Step) -> State:
     """The run whose last row of logits made this step's choice, with the token made as its target."""
     text, bos = spelled(model, step.read)
-    return State(state.model, text, model.target_name(step.token), bos)
+    return State(model=state.model, text=text, target=model.target_name(step.token), bos=bos)
 
 
 # -- the cache
@@ -182,7 +183,7 @@ class CacheView:
     bytes_a_row: int
 
 
-def cache_view(model: LanguageModel, steps: Sequence[Step], cells: Cells) -> CacheView | None:
+def cache_view(model: LanguageModel, steps: Sequence[Step], cells: Links) -> CacheView | None:
     """Of steps made one after the other; None where there is none yet. `cells` link in any run of this model."""
     if not steps:
         return None
@@ -220,7 +221,7 @@ def cache_view(model: LanguageModel, steps: Sequence[Step], cells: Cells) -> Cac
     )  # fmt: skip
 
 
-def cache_row(model: LanguageModel, step: Step, widest: int, cells: Cells) -> CacheRow:
+def cache_row(model: LanguageModel, step: Step, widest: int, cells: Links) -> CacheRow:
     other, t = step.comparison, len(step.read)
     return CacheRow(
         index=step.index,

@@ -10,7 +10,7 @@ from starlette.responses import HTMLResponse, Response
 from app.panels.sentence import sentence_view
 from app.panels.shared import of_home
 from app.request.state import DEFAULT_TEXT, State
-from app.server.prefix import absolute
+from app.server.prefix import origin_of
 from app.services import Services, ServicesDep
 from model import Run
 
@@ -39,7 +39,7 @@ EXAMPLES = (
 async def home(request: Request, services: ServicesDep) -> Response:
     """The page, with the example sentence's real numbers."""
     state = State(text=services.models.entry("").text)
-    html = await services.runs.use(state, lambda run: render(services, run, state, absolute(request, "")))
+    html = await services.runs.use(state, lambda run: render(services, run, state, origin_of(request)))
     return HTMLResponse(html, headers={"Cache-Control": "no-cache"})
 
 

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Request
 from markupsafe import Markup
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from app.dependencies import StateDep
 from app.features.explore.routes import HEADERS, target_field
 from app.features.learn.weights import chosen, weights_view
 from app.panels.learning.view import learn_view
@@ -16,8 +17,9 @@ from app.panels.sentence import sentence_view, writable
 from app.panels.slopes import slopes_view
 from app.render.cost import in_words
 from app.render.tokens import token_html
-from app.request.query import PageState
+from app.request.paths import LEARN
 from app.request.state import State
+from app.server.prefix import Url
 from app.server.size import is_large
 from app.services import Services, ServicesDep
 from app.stores.jobs import Job
@@ -34,7 +36,7 @@ Go = Annotated[bool | None, Query()]
 
 
 @router.api_route("/learn", methods=["GET", "HEAD"])
-async def learn(request: Request, asked: PageState, services: ServicesDep, go: Go = None) -> Response:
+async def learn(request: Request, asked: StateDep, services: ServicesDep, go: Go = None) -> Response:
     """The page; for HTMX its results alone. `go` starts the work on a large model, go=0 starts none."""
     state = asked.change()
     is_part = request.headers.get("HX-Target") == "results" and "HX-History-Restore-Request" not in request.headers
@@ -49,11 +51,11 @@ async def learn(request: Request, asked: PageState, services: ServicesDep, go: G
 
 
 @router.post("/learn/cancel")
-async def cancel(asked: PageState, services: ServicesDep) -> Response:
+async def cancel(asked: StateDep, services: ServicesDep) -> Response:
     """Call the work off, and back to the page, which then starts none."""
     state = asked.change()
     services.jobs.cancel(services.jobs.id(state))
-    return RedirectResponse(state.url("/learn") + "&go=0", 303)
+    return RedirectResponse(state.url(LEARN) + "&go=0", 303)
 
 
 def begun(services: Services, state: State, go: bool | None, *, may_start: bool) -> Job | None:
@@ -74,7 +76,7 @@ def render(services: Services, run: Run, asked: State, job: Job | None, is_part:
         raise run.too_long_to_learn()
     chosen(run, state.at)  # an address that names nothing is told before any work
     context = {"state": state, "run": run, "model": run.model, "models": services.models, "job": job, "go": go}
-    context["poll"] = state.url("/learn") + ("&go=1" if go else "")
+    context["poll"] = state.url(LEARN) + ("&go=1" if go else "")
     if job and job.result:
         context |= {
             "learnt": learn_view(run, state, job.result),
@@ -90,7 +92,7 @@ def render(services: Services, run: Run, asked: State, job: Job | None, is_part:
         **context,
         dropped=asked.changes,
         fields=fields(state) | {"target": target_field(run, state)},
-        sentence=sentence_view(run, replace(state, at="loss")),
+        sentence=sentence_view(run, state.replace(at="loss")),
         others=others(run, state),
         wrong="",
     )
@@ -107,10 +109,10 @@ def fields(state: State) -> dict[str, str]:
     }
 
 
-def others(run: Run, state: State) -> list[tuple[Markup, str]]:
+def others(run: Run, state: State) -> list[tuple[Markup, Url]]:
     """Other likely tokens to teach: their HTML and where that leads."""
     return [
-        (token_html(run.model.tokenizer, token), state.aim(writable(run.model, token)).url("/learn"))
+        (token_html(run.model.tokenizer, token), state.aim(writable(run.model, token)).url(LEARN))
         for token, _ in run.top(5)
         if run.is_sequence or token != run.target
     ][:4]

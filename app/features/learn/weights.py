@@ -12,7 +12,8 @@ from markupsafe import Markup
 
 from app.panels.why.numbers import exact
 from app.render import numbers
-from app.request.state import Cells, State
+from app.render.links import Links
+from app.request.state import State
 from model import Run
 from model.address.parser import Address, Index, parse
 
@@ -51,7 +52,7 @@ def weights_view(run: Run, state: State) -> WeightsView:
     asked = chosen(run, state.at)
     top = steepest(run, asked.site)
     here = asked if asked.index and asked.is_single else top[0]
-    cells = Cells(state)
+    cells = Links(state)
     cells.as_buttons = True
     return WeightsView(
         at=str(here),
@@ -106,7 +107,7 @@ def _chunks(shape: tuple[int, ...]) -> Iterator[tuple[int, tuple[Index, ...]]]:
         yield start, (slice(start, min(start + rows, shape[0])), *(slice(None),) * (len(shape) - 1))
 
 
-def _row(run: Run, state: State, cells: Cells, at: Address, here: Address) -> WeightRow:
+def _row(run: Run, state: State, cells: Links, at: Address, here: Address) -> WeightRow:
     place = Markup('<button form="to-weight" name="at" value="{}" class="num"{}><code>[{}]</code></button>').format(
         at, Markup(' aria-current="true"') if at == here else "", ",".join(map(str, at.index))
     )
@@ -125,7 +126,7 @@ def figures(x: float) -> str:
     return numbers.fixed(x, max(0, 3 - math.floor(math.log10(abs(x)))))
 
 
-def _moves(run: Run, state: State, cells: Cells, at: Address) -> Markup:
+def _moves(run: Run, state: State, cells: Links, at: Address) -> Markup:
     """Which way the chosen weight went in one step, and why."""
     slope, before, later = (float(run.values(replace(at, quantity=q))) for q in ("grad", "", "step"))
     if later == before:

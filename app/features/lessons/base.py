@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from app.parts.base import Scene
 from app.request.state import DEFAULT_TEXT, State
+from app.server.prefix import AppPath
 
 
 @dataclass(frozen=True)
@@ -37,9 +38,9 @@ class Lesson:
     target: str = ""  # the target where neither text nor target is asked for and the text is the default one
 
     @property
-    def path(self) -> str:
-        return f"/lessons/{self.name}"
+    def path(self) -> AppPath:
+        return AppPath(f"/lessons/{self.name}")
 
     def aimed(self, state: State, *, asked: bool) -> State:
         """The lesson's own target where the reader has asked for no text and no target."""
-        return state if asked or state.text != DEFAULT_TEXT else replace(state, target=self.target)
+        return state if asked or state.text != DEFAULT_TEXT else state.replace(target=self.target)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -11,6 +10,7 @@ from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 
+from app.dependencies import StateDep
 from app.features.explore.routes import HEADERS, checked, target_field
 from app.features.lessons.base import Lesson
 from app.features.lessons.table import LESSONS
@@ -19,9 +19,8 @@ from app.panels.why.view import why_view
 from app.parts.base import Numbers, Scene
 from app.parts.show import Live
 from app.render.formulas import mathml, table
-from app.request.query import PageState
 from app.request.state import State
-from app.server.prefix import absolute
+from app.server.prefix import origin_of
 from app.services import Services, ServicesDep
 from model import Run
 
@@ -38,14 +37,15 @@ async def contents(request: Request, services: ServicesDep) -> Response:
 
 
 @router.api_route("/lessons/{name}", methods=["GET", "HEAD"])
-async def lesson(request: Request, name: str, state: PageState, services: ServicesDep, all: bool = False) -> Response:
+async def lesson(request: Request, name: str, state: StateDep, services: ServicesDep, all: bool = False) -> Response:
     """One lesson. `all` puts every live part into the page at once, as paper needs it."""
     found = next((one for one in LESSONS if one.name == name), None)
     if found is None:
         raise HTTPException(404)
-    plain = State(state.model, state.text, state.target, state.bos, at=state.at, order=state.order, offset=state.offset)
+    kept = ("model", "text", "target", "bos", "at", "order", "offset")
+    plain = State().replace(**{name: getattr(state, name) for name in kept})
     state = found.aimed(plain, asked=bool({"target", "text"} & set(request.query_params)))
-    origin = absolute(request, "")
+    origin = origin_of(request)
     html = await services.runs.use(
         state, lambda run: render(services, found, run, state, everything=all, origin=origin)
     )
@@ -56,7 +56,7 @@ def written(
     services: Services, lesson: Lesson, run: Run, state: State, *, everything: bool = False
 ) -> tuple[Markup, dict[str, Any]]:
     """The lesson's sections, and the names that its templates see."""
-    plain = replace(state.select(""), order="size")
+    plain = state.select("").replace(order="size")
     scene = Scene(services, run, plain, Numbers(run, plain))
     names = {
         "lesson": lesson,

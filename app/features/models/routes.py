@@ -11,10 +11,12 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from app.features.models.view import card, cards
 from app.request.state import State
 from app.server.admin import is_local, may_fetch
-from app.server.prefix import rooted
+from app.server.prefix import AppPath, rooted
 from app.services import Services, ServicesDep
 from model.errors import UnknownModel
 from model.weights import hub
+
+MODELS = AppPath("/models")
 
 router = APIRouter(include_in_schema=False)
 
@@ -42,7 +44,7 @@ async def model(name: str, request: Request, services: ServicesDep) -> Response:
     if found is None:
         raise UnknownModel(f"There is no model “{name[:80]}” here.")
     if "HX-Request" not in request.headers or "HX-History-Restore-Request" in request.headers:
-        return RedirectResponse(f"{rooted('/models')}#model-{found.name}", 303)
+        return RedirectResponse(f"{rooted(MODELS)}#model-{found.name}", 303)
     html = services.templates.render("models/_model.html", card=found, **rights(request, services))
     whole = {} if found.where == "coming" else {"HX-Retarget": f"#model-{name}", "HX-Reselect": f"#model-{name}"}
     return HTMLResponse(html, headers=HEADERS | whole)
@@ -67,7 +69,7 @@ async def get(name: str, request: Request, services: ServicesDep, token: Token) 
         return HTMLResponse(page(request, services, refused=name, had_token=bool(token)), 403, headers=HEADERS)
     if name not in services.models:
         services.models.downloads.start(one)
-    return RedirectResponse(rooted("/models"), 303)
+    return RedirectResponse(rooted(MODELS), 303)
 
 
 @router.post("/models/{name}/stop")
@@ -76,7 +78,7 @@ async def stop(name: str, request: Request, services: ServicesDep, token: Token)
     if not may_fetch(request, services.settings, token):
         return HTMLResponse(page(request, services, refused=name, had_token=bool(token)), 403, headers=HEADERS)
     services.models.downloads.cancel(name)
-    return RedirectResponse(rooted("/models"), 303)
+    return RedirectResponse(rooted(MODELS), 303)
 
 
 def page(request: Request, services: Services, refused: str = "", had_token: bool = False) -> str:

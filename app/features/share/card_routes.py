@@ -8,13 +8,13 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
+from app.dependencies import StateDep
 from app.features.explore.routes import selected
 from app.features.lessons.table import LESSONS
 from app.features.share.card import Card, explanation_card, guesses_card
 from app.features.share.card_picture import png
 from app.panels.shared import CARD
 from app.parts.table import PARTS
-from app.request.query import PageState
 from app.request.state import State
 from app.services import ServicesDep
 from model import Run
@@ -34,7 +34,7 @@ class UnknownCard(ReaderError):
 
 @router.api_route(CARD, methods=["GET", "HEAD"])
 async def card(
-    request: Request, state: PageState, services: ServicesDep, of: Annotated[str, Query(max_length=80)] = "",
+    request: Request, state: StateDep, services: ServicesDep, of: Annotated[str, Query(max_length=80)] = "",
     width: Literal["1200", "600", "300"] = "1200",
 ) -> Response:  # fmt: skip
     """A number's picture; with `of` (lesson/NAME, embed/NAME) that of a lesson or a live part."""

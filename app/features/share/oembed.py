@@ -22,7 +22,8 @@ from app.panels.shared import (
     picture_height,
 )
 from app.request.look import Look
-from app.server.prefix import absolute, rooted
+from app.request.paths import HOME
+from app.server.prefix import origin_of, rooted
 from app.services import ServicesDep
 from model.errors import ReaderError
 
@@ -42,7 +43,7 @@ async def oembed(
     """The frame of one page. 404 for addresses that are not such a page, 501 for other formats (section 2.3.4)."""
     if format not in ("json", "xml"):
         raise HTTPException(501, "oEmbed is answered as json or xml.")
-    origin = absolute(request, "")
+    origin = origin_of(request)
     try:
         asked = asked_for(services, url, origin)
         shared = await services.runs.use(asked.state, asked.make)
@@ -63,7 +64,7 @@ def answer(shared: Shared, origin: str, max_width: int, max_height: int) -> dict
         "type": "rich",
         "title": shared.title,
         "provider_name": "Every Number",
-        "provider_url": f"{origin}{rooted('/')}",
+        "provider_url": f"{origin}{rooted(HOME)}",
         "cache_age": AGE,
         "html": shared.snippet(origin, Look(), str(width), height),
         "width": width,

@@ -23,8 +23,8 @@ from app.request.look import (
     Look,
     look_of,
 )
-from app.request.state import SHARE
-from app.server.prefix import absolute
+from app.request.paths import SHARE
+from app.server.prefix import origin_of
 from app.services import Services, ServicesDep
 from model import Run
 from model.errors import ReaderError, SettingError
@@ -66,7 +66,7 @@ async def share(
     what: Annotated[Literal["why", "values"], Query(alias="as")] = "why",
 ) -> Response:  # fmt: skip
     """Everything about sharing the page at `url`, an address of this site."""
-    origin = absolute(request, "")
+    origin = origin_of(request)
     try:
         asked = asked_for(services, url, origin, what)
     except NotShared:

@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from app.dependencies import StateDep
 from app.features.explore.routes import HEADERS, target_field
 from app.features.whatif.view import (
     choices,
@@ -15,8 +16,8 @@ from app.features.whatif.view import (
     whatif_view,
 )
 from app.panels.sentence import sentence_view
-from app.request.query import LARGEST, PageState
-from app.request.state import State
+from app.request.paths import WHATIF
+from app.request.state import LARGEST, State
 from app.services import Services, ServicesDep
 from model import Run
 
@@ -28,7 +29,7 @@ Draft = Annotated[str, Query(max_length=200)]
 
 @router.api_route("/whatif", methods=["GET", "HEAD"])
 async def whatif(
-    state: PageState, services: ServicesDep, block: Whole = None, number: Whole = None, draft: Draft = ""
+    state: StateDep, services: ServicesDep, block: Whole = None, number: Whole = None, draft: Draft = ""
 ) -> Response:
     """The page. `block` and `number` name a neuron to switch off, which then becomes part of the address.
 
@@ -37,7 +38,7 @@ async def whatif(
     base = await services.runs.use(state.change(), lambda run: run)
     if number is not None:
         change = neuron(base, block or 0, number)
-        return RedirectResponse(state.change(*state.changes, change).url("/whatif"), 303)
+        return RedirectResponse(state.change(*state.changes, change).url(WHATIF), 303)
     html = await services.runs.use(state, lambda run: render(services, base, run, state, draft))
     return HTMLResponse(html, headers=HEADERS)
 

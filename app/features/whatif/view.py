@@ -11,8 +11,10 @@ from app.panels.learning.numbers import points
 from app.panels.why.numbers import exact
 from app.render import charts, numbers
 from app.render.curves import LogAxis
+from app.render.links import Links
 from app.render.tokens import token_html
-from app.request.state import Cells, State
+from app.request.paths import WHATIF
+from app.request.state import State
 from model import Run
 from model.address.parser import Address
 from model.address.patch import NO_ADDITIONS, Patch
@@ -80,7 +82,7 @@ def sets(run: Run, state: State) -> tuple[Set, ...]:
     for n, change in enumerate(state.changes):
         others = state.changes[:n] + state.changes[n + 1 :]
         said = ADDITIONS if change == NO_ADDITIONS else words(run, run.model.patch(change))
-        found.append(Set(said, change, state.change(*others).url("/whatif")))
+        found.append(Set(said, change, state.change(*others).url(WHATIF)))
     return tuple(found)
 
 
@@ -141,7 +143,7 @@ class _Both:
 
     def __init__(self, base: Run, changed: Run, state: State) -> None:
         self.base, self.changed, self.last = base, changed, base.n_pos - 1
-        self.of_base, self.of_changed = Cells(replace(state, changes=())), Cells(state)
+        self.of_base, self.of_changed = Links(state.replace(changes=())), Links(state)
 
     def view(self) -> WhatIfView:
         compared = [self._compare(site) for site in self._sites()]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from markupsafe import Markup
 
@@ -11,10 +11,9 @@ from app.panels.learning.numbers import Show, stepped
 from app.panels.why.numbers import exact
 from app.render import numbers
 from app.render.curves import along_slope
+from app.request.paths import LEARN
 from model import Run
 from model.address.parser import MAX_LENGTH, MAX_SIGNS
-
-PATH = "/learn"
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ def curve(show: Show) -> tuple[Markup, tuple[Markup, ...]]:
     chosen = learned.rate.eta if is_sgd else None
 
     def link(eta: float) -> str:
-        return "" if show.is_long else replace(state, at="", eta=eta, optimizer="sgd").url(PATH)
+        return "" if show.is_long else state.replace(at="", eta=eta, optimizer="sgd").url(LEARN)
 
     picture = along_slope(
         learned.etas,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from markupsafe import Markup
 
 from app.panels.why.numbers import exact
 from app.render import numbers
+from app.render.links import Links
 from app.render.tokens import token_html
-from app.request.state import Cells, State
+from app.request.state import State
 from app.stores.learned import Learned
 from model import Run
 
@@ -19,9 +18,9 @@ class Show:
 
     def __init__(self, run: Run, state: State, learned: Learned) -> None:
         self.run, self.state, self.learned = run, state, learned
-        self.cells, self.last, self.k = Cells(state), run.n_pos - 1, learned.steps
+        self.cells, self.last, self.k = Links(state), run.n_pos - 1, learned.steps
         self.is_long = self.cells.as_buttons
-        self.short = Cells(state)  # where there are many numbers, or their addresses are long
+        self.short = Links(state)  # where there are many numbers, or their addresses are long
         self.short.as_buttons = True
 
     def loss(self, j: int, *, live: bool = False) -> Markup:
@@ -48,7 +47,7 @@ def difference(later: str, earlier: str) -> str:
 
 def stepped(state: State, eta: float, text: str, css: str) -> Markup:
     """The loss after one step at another η: a link of its own, since the page's form carries the page's η."""
-    url = replace(state, eta=eta, optimizer="sgd").select("loss.step(1)").url()
+    url = state.replace(eta=eta, optimizer="sgd").select("loss.step(1)").url()
     return Markup('<a class="{}" href="{}">{}</a>').format(css, url, text)
 
 

@@ -8,13 +8,14 @@ from markupsafe import Markup
 from app.panels.slopes import SlopeTints
 from app.render import numbers
 from app.render.heat import Scale, css, picture
+from app.render.links import Links
 from app.render.places import (
     ATTENTION,
     chosen,
     moved,
     places,
 )
-from app.request.state import Cells, State
+from app.request.state import State
 from model.address.parser import Address
 from model.arch.base import Node
 from model.runtime.run import Run
@@ -32,7 +33,7 @@ class MapLinks:
         self.run, self.here = run, chosen(run, state.at)
         self.node = run.model.graph[self.here.site]
         self.places = places(run, self.here)
-        self.cells, self.short_cells = Cells(state), Cells(state)
+        self.cells, self.short_cells = Links(state), Links(state)
         config = run.model.config
         self.short_cells.as_buttons |= config.n_layer * config.n_head > MOST_LINKS
         self.weight_at = self._weight_at()

@@ -21,8 +21,8 @@ from app.render import numbers
 from app.render.axes import place_html
 from app.render.figures import Figures
 from app.render.heat import Scale, css
+from app.render.links import Links
 from app.render.tokens import token_html
-from app.request.state import Cells
 from model.address.parser import Address
 from model.runtime.run import Run
 
@@ -49,7 +49,7 @@ class Table:
     onward: Markup = NOTHING
 
 
-def grid(run: Run, shown: Window, cells: Cells) -> Table:
+def grid(run: Run, shown: Window, cells: Links) -> Table:
     """Rows × columns of numbers; of a wrapped axis, lines of 16."""
     values = _values(run, shown)
     scale = scale_of(run, shown, values)
@@ -104,7 +104,7 @@ def _unmasked(shown: Window, values: Array) -> Array:
     return kept if kept.size else values
 
 
-def _cell(cells: Cells, at: str, text: str, kind: str, is_chosen: bool) -> str:
+def _cell(cells: Links, at: str, text: str, kind: str, is_chosen: bool) -> str:
     named = f' class="{kind}"' if kind else ""
     return f"<td{named}>{cells.number(at, text, current=is_chosen)}"
 
@@ -138,7 +138,7 @@ def _extent(span: Span) -> str:
     return f"{span.axis} {span.start} to {span.stop - 1}"
 
 
-def _onward(run: Run, shown: Window, cells: Cells) -> tuple[str, Markup]:
+def _onward(run: Run, shown: Window, cells: Links) -> tuple[str, Markup]:
     """What the numbers of the chosen row become at the next sites, under the same columns."""
     node = run.model.graph[shown.address.site]
     if shown.kind != "grid" or len(shown.rows.on) != 1 or shown.address.quantity:
@@ -171,7 +171,7 @@ def _tint(scale: Scale, x: float) -> str:
 # -- one number for each position
 
 
-def listing(run: Run, shown: Window, cells: Cells) -> Table:
+def listing(run: Run, shown: Window, cells: Links) -> Table:
     """A row for each position: its token, its number, and a bar; for the loss also the token it was scored on."""
     site = shown.address.site
     values = part(run, shown.address, shown.index)

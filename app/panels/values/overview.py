@@ -30,8 +30,8 @@ from app.panels.values.summary import (
 from app.panels.values.window import MOST, Window
 from app.render import numbers
 from app.render.heat import picture
+from app.render.links import Links
 from app.render.places import ATTENTION
-from app.request.state import Cells
 from model.address.parser import Address, Index
 from model.runtime.run import Run
 
@@ -51,7 +51,7 @@ class Overview:
     legend: Markup
 
 
-def overview(run: Run, shown: Window, cells: Cells, value: float | None) -> Overview | None:
+def overview(run: Run, shown: Window, cells: Links, value: float | None) -> Overview | None:
     """The overview of the tensor in `shown`; None where there is nothing to see: token ids, a single number."""
     if shown.kind == "single" or shown.address.site == "tokens" or is_too_large(run, shown.address):
         return None
@@ -84,7 +84,7 @@ def _label(run: Run, shown: Window, of: Summary) -> str:
 # -- heads
 
 
-def _heads(run: Run, shown: Window, of: Summary, cells: Cells) -> Markup:
+def _heads(run: Run, shown: Window, of: Summary, cells: Links) -> Markup:
     """One picture a head on the tensor's own scale."""
     n = run.model.config.n_head
     rows, cols = _head_size(shown, n)
@@ -123,7 +123,7 @@ def _in_head(shown: Window, axis: int, head: int) -> str:
 # -- the strip
 
 
-def _strip(run: Run, shown: Window, of: Summary, cells: Cells) -> Markup:
+def _strip(run: Run, shown: Window, of: Summary, cells: Links) -> Markup:
     """The matrix in blocks, each as deep as its largest number, under a layer of links."""
     cut = plane_blocks(run, whole(shown.address), shown.plane)
     rows = len(cut.row_edges) - 1
@@ -156,7 +156,7 @@ def _targets(run: Run, shown: Window, cut: Blocks) -> list[list[Target]]:
     return [[target(i, j) for j in range(across)] for i in range(down)]
 
 
-def _area(shown: Window, target: Target, cells: Cells) -> Markup:
+def _area(shown: Window, target: Target, cells: Links) -> Markup:
     r, c, value = target
     return cells.number(_cell(shown, r, c), "", css="area", label=f"largest here: {short(value)}")
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from app.render.links import Links
 from app.render.places import moved
-from app.request.state import Cells
 from model.address.parser import Address
 from model.arch.base import Node
 from model.runtime.run import Run
@@ -64,7 +64,7 @@ class Stage:
     link: Markup
 
 
-def stages(run: Run, address: Address, cells: Cells) -> tuple[str, tuple[Stage, ...]]:
+def stages(run: Run, address: Address, cells: Links) -> tuple[str, tuple[Stage, ...]]:
     """The name of the row that the site is in and its steps; ("", ()) for a site that stands alone."""
     parent, short = _split(address.site)
     for name, row in ROWS:
@@ -81,7 +81,7 @@ def _split(site: str) -> tuple[str, str]:
     return head + dot, short
 
 
-def _link(run: Run, address: Address, cells: Cells, site: str, words: str) -> Markup:
+def _link(run: Run, address: Address, cells: Links, site: str, words: str) -> Markup:
     is_here = site == address.site
     at = str(address) if is_here else moved(run, address, site)
     return cells.number(at, words.format(d_head=run.model.config.d_head), css="to", current=is_here)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from markupsafe import Markup
@@ -26,9 +26,11 @@ from app.render.axes import (
     named_token,
     place_token,
 )
+from app.render.links import Links
 from app.render.places import chosen
 from app.render.tokens import token_html
-from app.request.state import Cells, State, share_url
+from app.request.paths import share_url
+from app.request.state import State
 from model.address.parser import Address
 from model.arch.base import Node
 from model.runtime.run import Run
@@ -93,7 +95,7 @@ def values_view(run: Run, state: State) -> ValuesView:
     """The view of the tensor that `state.at` lies in. Raises AddressError."""
     address = chosen(run, state.at)
     node = run.model.graph[address.site]
-    shown, cells = window(run, state, address), Cells(state)
+    shown, cells = window(run, state, address), Links(state)
     value = float(run.values(address)) if address.is_single else None
     name, steps = stages(run, address, cells)
     return ValuesView(
@@ -108,20 +110,20 @@ def values_view(run: Run, state: State) -> ValuesView:
         kind=shown.kind,
         is_scored=node.name == "loss_per_token",
         pagers=_pagers(state, shown),
-        back=replace(state, row=None, col=None).url() if shown.chosen and not shown.is_in_view else "",
+        back=state.replace(row=None, col=None).url() if shown.chosen and not shown.is_in_view else "",
         hidden=_kept(state),
         note=_note(shown, has_overview=not is_too_large(run, address)),
         top=_top(run, node, shown, cells),
         top_words=_top_words(run, node, shown),
         address=str(address),
-        front=state.front,
+        front=state.action,
         run_query=tuple(state.page_query),
-        share="" if state.is_framed or state.is_near else f"{share_url(state.url())}&as=values",
+        share="" if state.is_framed or state.is_packed else f"{share_url(state.url())}&as=values",
         downloads=of_table(run, state, address, shown.shown),
     )
 
 
-def _table(run: Run, shown: Window, cells: Cells) -> Table | None:
+def _table(run: Run, shown: Window, cells: Links) -> Table | None:
     if shown.kind == "single":
         return None
     return listing(run, shown, cells) if shown.kind == "list" else grid(run, shown, cells)
@@ -241,7 +243,7 @@ def _position(run: Run, shown: Window) -> int:
     return shown.rows.on.start if len(shown.rows.on) == 1 else run.n_pos - 1
 
 
-def _top(run: Run, node: Node, shown: Window, cells: Cells) -> tuple[Top, ...]:
+def _top(run: Run, node: Node, shown: Window, cells: Links) -> tuple[Top, ...]:
     """The largest entries after one position: a way into a row of many thousands."""
     if node.name not in NEXT or shown.address.quantity:
         return ()

@@ -14,7 +14,8 @@ from app.panels.why.numbers import exact
 from app.render import charts, numbers
 from app.render.cost import of_passes
 from app.render.places import moved
-from app.request.state import State, written
+from app.request.page_state import written
+from app.request.state import State
 from app.server.size import is_large
 from model.address.parser import Address, parse
 from model.errors import ReaderError
@@ -75,7 +76,7 @@ def nudge_view(run: Run, state: State, address: Address, links: Links) -> NudgeV
     if state.nudge is None:
         sizes = _sizes(run, FIRST)
         cost = f"The loss is run again {2 * len(sizes)} times.{of_passes(run, 2 * len(sizes))}"
-        return NudgeView(url=replace(state, nudge=FIRST).url(), cost=cost)
+        return NudgeView(url=state.replace(nudge=FIRST).url(), cost=cost)
     found = nudges(run, str(place), _sizes(run, state.nudge))
     return NudgeView(
         rows=tuple(_row(state, place, nudge) for nudge in found),
@@ -146,7 +147,7 @@ def _within(run: Run, place: Address, site: str) -> list[int]:
 
 def _row(state: State, place: Address, nudge: Nudge) -> Row:
     def loss(by: float, value: float) -> Markup:
-        there = replace(state.change(f"{place}+={by!r}"), at="loss", trail=(), offset=0, nudge=None, row=None, col=None)
+        there = state.change(f"{place}+={by!r}").replace(at="loss", trail=(), offset=0, nudge=None, row=None, col=None)
         href, title = escape(there.url()), escape(f"the run with {place} moved by {by:g}")
         return Markup('<a class="num" href="{}" title="{}">{}</a>').format(Markup(href), title, numbers.full(value, 8))
 

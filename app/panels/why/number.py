@@ -34,7 +34,8 @@ from app.panels.why.trail import trail
 from app.render import charts, formulas, numbers
 from app.render.charts import Ints
 from app.render.tokens import sentence_html
-from app.request.state import SAFE, State
+from app.request.paths import SAFE, WHATIF
+from app.request.state import State
 from model.address.parser import Address, Calc
 from model.errors import ReaderError
 from model.explain.explanation import SET
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from model.arch.base import Node
     from model.explain.explanation import Explanation
 
-WHATIF = "/whatif"
 CHART_FROM = 4  # terms; fewer are seen at a glance in the table
 
 
@@ -114,7 +114,7 @@ def number_view(
         after=why_steps.after(run, state, address, Links(state), e) if address and takes_steps else None,
         nudge=nudge_view(run, state, address, Links(state)) if address and kind == "grad" else None,
         whatif=_whatif(run, state, address) if address and not address.quantity else "",
-        downloads=of_number(replace(state, at=str(address or calc)), e),
+        downloads=of_number(state.replace(at=str(address or calc)), e),
     )
 
 
@@ -161,7 +161,7 @@ def _whatif(run: Run, state: State, address: Address) -> str:
         return ""
     others = [change for change in state.changes if not change.startswith((f"{place}=", f"{place}+="))]
     draft = quote(f"{place}={_all_digits(value)}", safe=SAFE)
-    return f"{replace(state, trail=(), offset=0).change(*others).url(WHATIF)}&draft={draft}"
+    return f"{state.replace(trail=(), offset=0).change(*others).url(WHATIF)}&draft={draft}"
 
 
 def _all_digits(x: float) -> str:

@@ -14,7 +14,9 @@ from app.panels.why.links import Links
 from app.panels.why.numbers import exact
 from app.render import charts, numbers
 from app.render.cost import of_passes
-from app.request.state import State, written
+from app.request.page_state import written
+from app.request.paths import LEARN
+from app.request.state import State
 from model.address.parser import Address
 from model.runtime.run import MOST_STEPS
 
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from model.explain.explanation import Explanation
     from model.ops.update import Rate
 
-LEARN = "/learn"
 CHART_FROM = 3  # steps; fewer are seen in the two values
 
 
@@ -116,7 +117,7 @@ def waiting(run: Run, state: State, address: Address | None) -> Waiting:
         words=f"{steps.in_words(k).capitalize()} of all {millions} weights",
         cost=f"That is about {numbers.count(3 * k + 1)} times the work of a run, so it begins only when you say so."
         f"{of_passes(run, 3 * k + 1)}",
-        url=replace(state, steps=max(k, 1)).change().url(LEARN) + "&go=1",
+        url=state.replace(steps=max(k, 1)).change().url(LEARN) + "&go=1",
         form=form(state, address, None) if address else None,
     )
 
@@ -135,7 +136,7 @@ def form(state: State, address: Address, rate: Rate | None) -> Form:
         is_adamw=state.optimizer == "adamw",
         steps=k,
         most=MOST_STEPS,
-        learn=replace(state, steps=max(k, 1), at="", trail=()).url(LEARN),
+        learn=state.replace(steps=max(k, 1), at="", trail=()).url(LEARN),
     )
 
 

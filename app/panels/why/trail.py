@@ -11,6 +11,7 @@ from app.panels import steps
 from app.panels.why import names as why_names
 from app.panels.why.numbers import short
 from app.request.state import State
+from app.server.prefix import Url
 from model.address.parser import Address, parse
 from model.errors import ReaderError
 
@@ -38,7 +39,7 @@ def trail(run: Run, state: State) -> tuple[Crumb, ...]:
     steps = [(at, state.back(n).url()) for n, at in enumerate(state.trail)]
     if sum(len(url) for _, url in steps) > LONG_TRAIL:
         steps = steps[-FEW_STEPS:]
-    steps.append((state.at, ""))
+    steps.append((state.at, Url("")))
     found = []
     for at, url in steps:
         try:

@@ -20,7 +20,8 @@ from app.panels.why.site import site_view
 from app.panels.why.tabs import tabs, title
 from app.panels.why.terms import PAGE
 from app.panels.why.trail import trail
-from app.request.state import EXPLORE, State, share_url
+from app.request.paths import EXPLORE, share_url
+from app.request.state import State
 from model.address.parser import Address, Calc, parse
 
 if TYPE_CHECKING:
@@ -34,9 +35,9 @@ def why_view(run: Run, state: State, *, limit: int = PAGE) -> WhyView:
     Raises AddressError where the address does not parse or does not exist in this run.
     """
     shown = _view(run, state, limit)
-    can_share = shown.value and not (state.is_framed or state.is_near)
+    can_share = shown.value and not (state.is_framed or state.is_packed)
     share = share_url(state.url(EXPLORE)) if can_share else ""
-    return replace(shown, front=state.front, framed=state.is_framed, share=share)
+    return replace(shown, front=state.action, framed=state.is_framed, share=share)
 
 
 def _view(run: Run, state: State, limit: int) -> WhyView:
