@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, Self
 
 from model.errors import CheckpointError
 from model.ops.op import Op, View
@@ -12,32 +12,80 @@ from model.ops.op import Op, View
 
 @dataclass(frozen=True)
 class Axis:
-    """What a dimension of a tensor runs over; `is_text` where that is the positions of a text."""
+    """What a dimension of a tensor runs over.
+
+    word     what one of its places is called
+    meaning  what one of its places is; {size} is how many there are
+    is_text  whether it runs over the positions of a text, and is as long as that
+    tokens   whose tokens stand at its places: the text's, or the vocabulary's
+    whose    the word where entries of several kinds stand side by side
+    """
 
     name: str
+    word: str
+    meaning: str
     is_text: bool = False
+    tokens: Literal["", "text", "vocabulary"] = ""
+    whose: str = ""
 
 
 AXES = {
     axis.name: axis
     for axis in (
-        Axis("pos", is_text=True),
-        Axis("query", is_text=True),
-        Axis("key", is_text=True),
-        Axis("head"),
-        Axis("kv_head"),
-        Axis("d_head"),
-        Axis("d_model"),
-        Axis("d_mlp"),
-        Axis("d_vocab"),
-        Axis("n_ctx"),
+        Axis("pos", "position", "a token read", is_text=True, tokens="text"),
+        Axis("query", "query", "a token read, as the query that looks", is_text=True, tokens="text"),
+        Axis("key", "key", "a token read, as the key that is looked at", is_text=True, tokens="text"),
+        Axis("head", "head", "a head"),
+        Axis("kv_head", "key-value head", "a head of keys and values"),
+        Axis("d_head", "entry", "one of the {size} entries of a head’s vector", whose="head entry"),
+        Axis("d_model", "entry", "one of the {size} entries of the residual stream", whose="stream entry"),
+        Axis("d_mlp", "neuron", "one of the {size} neurons"),
+        Axis("d_vocab", "token", "one of {size} known tokens", tokens="vocabulary"),
+        Axis("n_ctx", "position", "one of the {size} positions there can be", tokens="text"),
     )
 }
+ATTENTION = ("head", "query", "key")  # the axes of one number for each two tokens, in every head
+
+
+def axis_words(axes: Sequence[str]) -> tuple[str, ...]:
+    """What axes are called side by side: where two kinds of entries meet, they say whose they are."""
+    found = [AXES[axis] for axis in axes]
+    meet = len({axis.whose for axis in found} - {""}) > 1
+    return tuple(axis.whose if meet and axis.whose else axis.word for axis in found)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One step in a row of steps, such as from scores to weights.
+
+    row     the row's title; it holds the nodes that say so whose names differ in the last piece alone
+    words   what the step is called there, `how` how it is made
+    sign    what stands before it: "→", "+"
+    prefix  the front of the row's names, if not the front of the node's own
+    """
+
+    row: str
+    words: str
+    sign: str = ""
+    how: str = ""
+    prefix: str | None = None
 
 
 @dataclass(frozen=True)
 class Node:
-    """One named tensor. `axes` name its dimensions; `part` is where the map shows it (embed, ln1, attn, …)."""
+    """One named tensor. `axes` name its dimensions; `part` is where the map shows it (embed, ln1, attn, …).
+
+    word         what one of its numbers is called, where not by the last piece of the name
+    heading      what a column of them is called, where not by the last piece of the name
+    as_reader    how a sentence speaks of it where it reads another number
+    use          what a parameter is used for here, if it has several uses
+    stages       its steps in rows of steps, its own row first
+    onward       what it is called beside what it is made of, column by column ("^(…)" is raised); "" is not shown so
+    span         what its numbers can be: any, between 0 and 1 ("unit"), or shares of a whole
+    meanings     what a place on one of its axes means, where not what the axis says
+    is_key_side  whether attention looks at its positions, instead of looking from them
+    switch       what is switched off where it is set to 0; {} is the one place on its second axis
+    """
 
     name: str
     axes: tuple[str, ...]
@@ -46,11 +94,36 @@ class Node:
     part: str
     block: int | None = None
     is_parameter: bool = False
+    word: str = ""
+    heading: str = ""
+    as_reader: str = ""
+    use: str = ""
+    stages: tuple[Stage, ...] = ()
+    onward: str = ""
+    span: Literal["any", "unit", "share"] = "any"
+    meanings: Mapping[str, str] = field(default_factory=dict, hash=False)
+    is_key_side: bool = False
+    switch: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("word", "heading", "as_reader"):
+            if not getattr(self, name):
+                object.__setattr__(self, name, self.short)
 
     @property
     def short(self) -> str:
         """The last piece of the name: `qk` of `blocks.2.attn.qk`."""
         return self.name.rsplit(".", 1)[-1]
+
+    @property
+    def prefix(self) -> str:
+        """The name without its last piece: `blocks.2.attn.` of `blocks.2.attn.qk`."""
+        return self.name.removesuffix(self.short)
+
+    @property
+    def is_masked(self) -> bool:
+        """Whether it has a number for each two tokens, of which those with the key after the query play no part."""
+        return self.axes == ATTENTION
 
     @property
     def is_view(self) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator
 
-from model.arch.base import AXES, Config, Node
+from model.arch.base import AXES, Config, Node, Stage
 from model.arch.registry import architecture_of
 from model.errors import UnknownSite
 
@@ -23,11 +23,14 @@ class Graph:
         self.nodes: dict[str, Node] = {node.name: node for node in architecture.nodes(config)}
         self._consumers: dict[str, list[Node]] = {name: [] for name in self.nodes}
         self._gradient_consumers: dict[str, list[Node]] = {name: [] for name in self.nodes}
+        self._rows: dict[tuple[str, str], list[tuple[Stage, Node]]] = {}
         for node in self.nodes.values():
             for source in node.op.reads:
                 self._consumers[source].append(node)
             for source in node.op.grad_reads:
                 self._gradient_consumers[source].append(node)
+            for stage in node.stages:
+                self._rows.setdefault((stage.row, _front(node, stage)), []).append((stage, node))
 
     def __getitem__(self, name: str) -> Node:
         """The node of that name. Raises AddressError that names the nearest thing that exists."""
@@ -58,6 +61,19 @@ class Graph:
         """The nodes whose ops hand a slope back to `name`: its consumers, but for softmax's inner steps and views."""
         return self._gradient_consumers[name]
 
+    def row(self, node: Node) -> list[tuple[Stage, Node]]:
+        """The row of steps that a node is one of; none for one that stands alone."""
+        return self._rows[node.stages[0].row, _front(node, node.stages[0])] if node.stages else []
+
+    def onward(self, node: Node) -> list[Node]:
+        """What a node's numbers become one by one: the sites shown beside it, column by column."""
+        following = next((n for n in self._consumers[node.name] if n.onward and n.axes == node.axes), None)
+        return [following, *self.onward(following)] if following else []
+
+    def use(self, node: Node, consumer: Node) -> str:
+        """What a consumer uses a parameter for that has several uses; "" for all other nodes."""
+        return consumer.use if node.is_parameter and len(self._gradient_consumers[node.name]) > 1 else ""
+
     def shape(self, name: str, n_pos: int) -> tuple[int, ...]:
         """Sizes of the node's axes in a run of `n_pos` tokens."""
         return tuple(self.size(axis, n_pos) for axis in self[name].axes)
@@ -78,3 +94,7 @@ class Graph:
         if close := difflib.get_close_matches(name.rpartition(".")[2], shorts, n=1, cutoff=0.6):
             return f"Did you mean {shorts[close[0]]}?"
         return "Names are as in blocks.0.attn.q, ln_final.out or logits."
+
+
+def _front(node: Node, stage: Stage) -> str:
+    return node.prefix if stage.prefix is None else stage.prefix

@@ -7,7 +7,22 @@ from functools import partial
 
 from model.arch.base import Node
 from model.arch.gpt2.config import GPT2Config
-from model.arch.pieces import attend, blocks, embed, param, query_key_value, read_out, tokens
+from model.arch.pieces import (
+    BEGINNING,
+    MLP_WEIGHTS,
+    NEURON,
+    NORM_WEIGHTS,
+    STREAM,
+    TABLES,
+    attend,
+    blocks,
+    embed,
+    param,
+    query_key_value,
+    read_out,
+    step,
+    tokens,
+)
 from model.ops.activation import Gelu, Relu
 from model.ops.embedding import Parameter, PositionRow, Tied
 from model.ops.linear import Operand, SumProduct, axes_of
@@ -20,29 +35,48 @@ def nodes(c: GPT2Config) -> Iterator[Node]:
     position_says = "A row of numbers for each position."
     yield Node(
         "W_pos", ("n_ctx", "d_model"), Parameter("W_pos", r"W_{\mathrm{pos}}", position_says),
-        "Position table", "embed", is_parameter=True,
+        "Position table", "embed", is_parameter=True, stages=step(TABLES, "W_pos", "·"),
     )  # fmt: skip
     yield embed()
-    yield Node("pos_embed", axes_of("tm"), PositionRow(), "Position embedding", "embed")
+    yield Node(
+        "pos_embed", axes_of("tm"), PositionRow(), "Position embedding", "embed",
+        word="position", as_reader="the position’s vector", stages=step(BEGINNING, "position", "+"),
+    )  # fmt: skip
     enter, says = {"embed": "e", "pos_embed": r"\mathrm{pos}"}, "What {token} is, plus where it stands."
     yield from blocks(c, enter, says, partial(_norm, c), _attention, partial(_mlp, c))
-    yield Node("W_U", ("d_model", "d_vocab"), Tied(), "Unembedding table", "out", is_parameter=True)
+    yield Node(
+        "W_U", ("d_model", "d_vocab"), Tied(), "Unembedding table", "out", is_parameter=True,
+        stages=step(TABLES, "W_U", "·"),
+    )  # fmt: skip
     yield from read_out(Operand("W_E", "vi", "W_E"))
 
 
+NORM = "Steps of LayerNorm"
+
+
 def _norm(c: GPT2Config, ln: str, x: str, part: str, block: int | None) -> Iterator[Node]:
-    ops: list[tuple[type[NormOp], str, str]] = [
-        (Mean, "", "Mean"),
-        (Variance, "", "Variance"),
-        (Scale, "", "Scale"),
-        (Normalize, "m", "Normalised"),
+    ops: list[tuple[type[NormOp], str, str, str, str]] = [  # op, letters, title, how a sentence speaks of it, how made
+        (Mean, "t", "Mean", "the mean of its LayerNorm", "of {d_model} numbers"),
+        (Variance, "t", "Variance", "the variance of its LayerNorm", "average squared distance"),
+        (Scale, "t", "Scale", "the scale of its LayerNorm", "√(variance + ε)"),
+        (Normalize, "tm", "Normalised", "its LayerNorm’s normalised number", "(x − mean) ÷ scale"),
     ]
-    for op, extra, title in ops:
-        node = op(ln, x, c.eps)
-        yield Node(node.out, axes_of("t" + extra), node, title, part, block)
-    yield param(f"{ln}.w", "m", "w", "LayerNorm weight", part, "How much each entry is stretched.", block)
-    yield param(f"{ln}.b", "m", "b", "LayerNorm bias", part, "How much each entry is shifted.", block)
-    yield Node(f"{ln}.out", axes_of("tm"), Affine(ln, x), "Normalised, weighted", part, block)
+    for op_type, letters, title, reader, how in ops:
+        op, word = op_type(ln, x, c.eps), title.lower()
+        heading = op.site if op_type is Variance else f"{part}.{op.site}"
+        yield Node(
+            op.out, axes_of(letters), op, title, part, block, word=word, heading=heading, as_reader=reader,
+            stages=step(NORM, word, "" if op_type is Mean else "→", how),
+        )  # fmt: skip
+    for letter, title, says in (("w", "weight", "stretched"), ("b", "bias", "shifted")):
+        yield param(
+            f"{ln}.{letter}", "m", letter, f"LayerNorm {title}", part, f"How much each entry is {says}.", block,
+            row=NORM_WEIGHTS, is_first=letter == "w", heading=f"{part}.{letter}",
+        )  # fmt: skip
+    yield Node(
+        f"{ln}.out", axes_of("tm"), Affine(ln, x), "Normalised, weighted", part, block, word=f"{part}.out",
+        heading=f"{part}.out", as_reader="its LayerNorm’s output", stages=step(NORM, "× w + b"), onward="× w + b",
+    )  # fmt: skip
 
 
 def _attention(a: str, x: str, out: str, n: int) -> Iterator[Node]:
@@ -53,23 +87,35 @@ def _attention(a: str, x: str, out: str, n: int) -> Iterator[Node]:
 
 def _mlp(c: GPT2Config, mlp: str, x: str, out: str, n: int) -> Iterator[Node]:
     w_in, w_out = r"W_{\mathrm{in}}", r"W_{\mathrm{out}}"
-    yield param(f"{mlp}.W_in", "in", w_in, "Widening weights", "mlp", "A column is what a neuron looks for.", n)
-    yield param(f"{mlp}.b_in", "n", r"b_{\mathrm{in}}", "Widening bias", "mlp", "How eager each neuron is.", n)
+    learned = partial(param, part="mlp", block=n, row=MLP_WEIGHTS)
+    says = "A column is what a neuron looks for."
+    yield learned(f"{mlp}.W_in", "in", w_in, "Widening weights", says=says, is_first=True)
+    yield learned(f"{mlp}.b_in", "n", r"b_{\mathrm{in}}", "Widening bias", says="How eager each neuron is.")
     widen = SumProduct(
         "linear", f"{mlp}.pre", "tn", (Operand(x, "ti", "y"), Operand(f"{mlp}.W_in", "in", w_in)),
         bias=Operand(f"{mlp}.b_in", "n", r"b_{\mathrm{in}}"), symbol="u",
         says="How well {token_t}'s row matches what neuron {n} looks for: "
         "{n_i} numbers times a column of weights, plus a bias.",
     )  # fmt: skip
-    yield Node(f"{mlp}.pre", axes_of("tn"), widen, "Neurons, before the bend", "mlp", n)
+    yield Node(
+        f"{mlp}.pre", axes_of("tn"), widen, "Neurons, before the bend", "mlp", n,
+        word="neuron in", as_reader="the neurons", stages=step(NEURON, "before the bend", ""),
+    )  # fmt: skip
     bend = Relu(mlp) if c.act == "relu" else Gelu(mlp)
-    yield Node(f"{mlp}.post", axes_of("tn"), bend, "Neurons, after the bend", "mlp", n)
-    yield param(f"{mlp}.W_out", "nm", w_out, "Narrowing weights", "mlp", "A row is what a neuron adds.", n)
-    yield param(f"{mlp}.b_out", "m", r"b_{\mathrm{out}}", "Narrowing bias", "mlp", "Added to every update.", n)
+    yield Node(
+        f"{mlp}.post", axes_of("tn"), bend, "Neurons, after the bend", "mlp", n, word="neuron", switch="neuron {}",
+        as_reader="the neuron’s output", stages=step(NEURON, "after the bend"), onward="after the bend",
+    )  # fmt: skip
+    yield learned(f"{mlp}.W_out", "nm", w_out, "Narrowing weights", says="A row is what a neuron adds.")
+    yield learned(f"{mlp}.b_out", "m", r"b_{\mathrm{out}}", "Narrowing bias", says="Added to every update.")
     narrow = SumProduct(
         "linear", out, "tm", (Operand(f"{mlp}.post", "tn", "g"), Operand(f"{mlp}.W_out", "nm", w_out)),
         bias=Operand(f"{mlp}.b_out", "m", r"b_{\mathrm{out}}"), symbol=r"\mathrm{{mlp}}_{{{t},{m}}}",
         says="Every neuron adds its own row, as strongly as it fired at {token_t}: "
         "this is entry {m} of the sum of {n_n} rows, plus a bias.",
     )  # fmt: skip
-    yield Node(out, axes_of("tm"), narrow, "Feed-forward update", "mlp", n)
+    yield Node(
+        out, axes_of("tm"), narrow, "Feed-forward update", "mlp", n, word="feed-forward",
+        as_reader="the feed-forward output", stages=step(STREAM, "feed-forward", "+"),
+        switch="the feed-forward network",
+    )  # fmt: skip
