@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from ray import serve
-from ray.serve import Application
+from ray.serve import Application, Deployment
 from ray.serve.config import AutoscalingConfig, AutoscalingContext, AutoscalingPolicy
 
 from app.cluster.front import Front
@@ -55,38 +55,35 @@ def as_jobs_need(context: AutoscalingContext) -> tuple[int, dict[str, Any]]:
 
 def application(settings: AppSettings, cluster: ClusterSettings) -> Application:
     """All deployments, bound together."""
-    actor: dict[str, float] = {"num_cpus": cluster.cpus}
-    if cluster.memory_mb:
-        actor["memory"] = cluster.memory_mb * 2**20
-    delays: dict[str, Any] = {
-        "upscale_delay_s": cluster.upscale_seconds,
-        "downscale_delay_s": cluster.downscale_seconds,
-        "metrics_interval_s": 1.0,
-        "look_back_period_s": 3.0,
-    }
-    pages = serve.deployment(
-        name="Pages",
-        ray_actor_options=actor,
-        max_ongoing_requests=64,
-        autoscaling_config=AutoscalingConfig(
-            min_replicas=cluster.pages_min, max_replicas=max(cluster.pages_min, cluster.pages_max),
-            target_ongoing_requests=cluster.pages_requests, **delays,
-        ),
-    )(Replica)  # fmt: skip
-    jobs = serve.deployment(
-        name="Jobs",
-        ray_actor_options=actor,
-        max_ongoing_requests=256,
-        autoscaling_config=AutoscalingConfig(
-            min_replicas=cluster.jobs_min, max_replicas=max(cluster.jobs_min, cluster.jobs_max),
-            target_ongoing_requests=cluster.jobs_each, policy=AutoscalingPolicy(policy_function=as_jobs_need), **delays,
-        ),
-    )(Replica)  # fmt: skip
+    pages = replicas("Pages", cluster, cluster.pages_min, cluster.pages_max, cluster.pages_requests, at_once=64)
+    jobs = replicas(
+        "Jobs", cluster, cluster.jobs_min, cluster.jobs_max, cluster.jobs_each, at_once=256,
+        policy=AutoscalingPolicy(policy_function=as_jobs_need),
+    )  # fmt: skip
     front = serve.deployment(
-        name="Front",
-        num_replicas=cluster.fronts,
-        ray_actor_options={"num_cpus": 0},
-        max_ongoing_requests=1000,
+        name="Front", num_replicas=cluster.fronts, ray_actor_options={"num_cpus": 0}, max_ongoing_requests=1000
     )(Front)
     bound: Application = front.bind(settings, pages.bind(settings), jobs.bind(settings))
     return bound
+
+
+def replicas(
+    name: str, cluster: ClusterSettings, least: int, most: int, each: float, *, at_once: int, **policy: Any
+) -> Deployment:
+    """Replicas of the app by that name: `least` to `most` of them, one for every `each` requests or jobs under way."""
+    memory = {"memory": cluster.memory_mb * 2**20} if cluster.memory_mb else {}
+    return serve.deployment(
+        name=name,
+        ray_actor_options={"num_cpus": cluster.cpus} | memory,
+        max_ongoing_requests=at_once,
+        autoscaling_config=AutoscalingConfig(
+            min_replicas=least,
+            max_replicas=max(least, most),
+            target_ongoing_requests=each,
+            upscale_delay_s=cluster.upscale_seconds,
+            downscale_delay_s=cluster.downscale_seconds,
+            metrics_interval_s=1.0,
+            look_back_period_s=3.0,
+            **policy,
+        ),
+    )(Replica)

@@ -90,7 +90,7 @@ def fault_of(error: Exception) -> Fault:
         checked = reader_error(error.errors())
         return fault_of(checked) if checked else _malformed(error.errors()[0])
     if isinstance(error, Busy):
-        message = str(error) or "Many runs are waiting already."
+        message = str(error) or "Too many runs are waiting already."
         return Fault(503, "busy", message, "Try again in a few seconds.", wait=BUSY_SECONDS)
     if isinstance(error, TooMany):
         hint = f"Try again in {error.seconds} second{'s' if error.seconds != 1 else ''}."

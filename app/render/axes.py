@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from weakref import WeakKeyDictionary
 
 from markupsafe import Markup, escape
 
@@ -59,9 +59,19 @@ def place_html(run: Run, axis: str, i: int, *, index_first: bool) -> Markup:
     return index + name if index_first else name + Markup(" ") + index
 
 
-@lru_cache(maxsize=4096)
+# By tokenizer, and gone with it: a cache that held one would keep it after its model is unloaded.
+_NAMED: WeakKeyDictionary[Tokenizer, dict[int, Markup]] = WeakKeyDictionary()
+
+
 def named_token(tokenizer: Tokenizer, token: int) -> Markup:
     """The token, with all of it in a title where it may be cut off."""
+    known = _NAMED.setdefault(tokenizer, {})
+    if token not in known:
+        known[token] = _named(tokenizer, token)
+    return known[token]
+
+
+def _named(tokenizer: Tokenizer, token: int) -> Markup:
     text = tokenizer.show(token)
     shown = token_html(tokenizer, token)
     if len(text) <= LONG:

@@ -71,11 +71,11 @@ class Rates:
 
     def ask(self, client: str) -> None:
         """Count one request. Raises TooMany."""
-        self._count(self._all, "all", client, "That are many requests from one address.")
+        self._count(self._all, "all", client, "Too many requests from this address.")
 
     def ask_costly(self, client: str) -> None:
         """Count one that makes the server compute. Raises TooMany."""
-        self._count(self._costly, "costly", client, "That is much to compute for one address.")
+        self._count(self._costly, "costly", client, "Too much computing for this address.")
 
     def _count(self, limit: RateLimitItem | None, kind: str, client: str, message: str) -> None:
         if len(self._memory.events) > MOST_CLIENTS:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -150,6 +152,28 @@ def test_what_held_the_unloaded_model_lets_go_and_is_made_again(
     assert len(services.runs.kept) == 1 and len(services.generations.kept) == 0
     assert client.get(explore).text == before
     assert client.get(generated).json()["text"] == made
+
+
+def test_nothing_of_an_unloaded_model_stays(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages, numbers, texts and cards of it were asked for; then another model took its room."""
+    monkeypatch.setattr(app.panels.loading, "PATIENCE", 30.0)
+    made = create_app(AppSettings(models=str(directory)))
+    client, models = TestClient(made), made.state.services.models
+    room_for(models, 1)
+    for path in (
+        "explore?at=blocks.0.attn.pattern[0,2,1]", "explore?at=calc(logits[1,5]-logits[1,6])", "learn?steps=2",
+        "generate?n=3", "api/v1/heads?", "api/v1/generate?n=3", "lessons/math?", "embed/heads?",
+        "card.png?at=logits[1,5]&width=300",
+        "export/why.html?at=logits[1,5]", "whatif?set=blocks.0.attn.z[:,0,:]=0&at=loss", "about/heads?",
+    ):  # fmt: skip
+        assert client.get(f"/{path}&model=a&text=The+dog").status_code == 200, path
+    until(lambda: not made.state.services.jobs.unfinished)
+    model = models.get("a")
+    refs = [weakref.ref(model), weakref.ref(model.tokenizer), weakref.ref(model.net)]
+    del model
+    assert client.get("/api/v1/run?model=b&text=The+dog").status_code == 200
+    gc.collect()
+    until(lambda: all(ref() is None for ref in refs))
 
 
 def test_a_model_in_use_is_not_unloaded(store: ModelStore) -> None:
