@@ -49,7 +49,7 @@ def races() -> Iterator[Race]:
     for n in LENGTHS:
         yield Race(
             name=f"all activation gradients, {n} tokens",
-            ours=lambda n=n: site_gradients(kept(n)),  # type: ignore[misc]
+            ours=lambda n=n: site_gradients(kept(n), nets.ours().capture.net),  # type: ignore[misc]
             theirs=lambda n=n: their_backward(n),  # type: ignore[misc]
             limit=0.5,
             against="transformers forward + backward",
@@ -73,7 +73,7 @@ def kept(n: int) -> Run:
 
 
 def run_of(n: int) -> Run:
-    return nets.ours().go(Prompt("", tuple(nets.tokens(n)), target=5))
+    return Run.of(nets.ours(), Prompt("", tuple(nets.tokens(n)), target=5))
 
 
 def their_forward(n: int) -> torch.Tensor:

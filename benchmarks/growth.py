@@ -21,6 +21,8 @@ from model.arch.gpt2.network import GPT2
 from model.ops.values import Prompt
 from model.runtime.backward import site_gradients
 from model.runtime.language_model import LanguageModel
+from model.runtime.long_run import LongRun
+from model.runtime.run import Run
 from model.weights.tokenizer import Tokenizer
 
 T = TypeVar("T")
@@ -60,14 +62,14 @@ def of_length(n: int, limit: int) -> Row:
     model, ids = nets.ours(), nets.tokens(n)
 
     prompt = Prompt("", tuple(ids), target=5)
-    took, run = timed(lambda: model.go(prompt))
+    took, run = timed(lambda: Run.of(model, prompt))
     sites = run.nbytes
-    back, _ = timed(lambda: site_gradients(run))
+    back, _ = timed(lambda: site_gradients(run, model.capture.net))
     run.gradient("embed")
     both = run.nbytes
     served = "whole"
     if model.sites_nbytes(n) > limit:
-        served = f"its stream, {model.go(prompt, is_long=True).nbytes / MEGA:.0f} MB"
+        served = f"its stream, {LongRun.of(model, prompt).nbytes / MEGA:.0f} MB"
     return (
         f"{n:,}", f"{1000 * took:.0f}", f"{1000 * took / n:.1f}", f"{1000 * back:.0f}",
         f"{sites / MEGA:,.0f}", f"{both / MEGA:,.0f}", served,
@@ -93,8 +95,8 @@ def of_shape(name: str, config: GPT2Config) -> Row:
         return (*told, f"skipped: needs {ROOM * size / MEGA:,.0f} MB of free memory", "", "")
     model = LanguageModel(name, with_random_weights(config), Tokenizer({bytes([b]): b + 1 for b in range(256)}, 0))
 
-    took, run = timed(lambda: model.go(Prompt("", tuple(nets.tokens(15)), target=5)))
-    back, _ = timed(lambda: site_gradients(run))
+    took, run = timed(lambda: Run.of(model, Prompt("", tuple(nets.tokens(15)), target=5)))
+    back, _ = timed(lambda: site_gradients(run, model.capture.net))
     run.gradient("embed")
     return (*told, f"{1000 * took:.0f}", f"{1000 * back:.0f}", f"{run.nbytes / MEGA:,.0f}")
 

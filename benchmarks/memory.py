@@ -48,11 +48,12 @@ def measure(what: str) -> dict[str, int]:
     from model.ops.update import Rate
     from model.ops.values import Prompt
     from model.runtime.language_model import LanguageModel
+    from model.runtime.run import Run
 
     tune(10**8)
     before = status("VmRSS")
     model = LanguageModel("GPT-2 small", with_random_weights(nets.GPT2_SMALL), nets.tokenizer())
-    run = model.go(Prompt("", tuple(nets.tokens(TOKENS)), target=5)).at_rate(Rate(1e-5))
+    run = Run.of(model, Prompt("", tuple(nets.tokens(TOKENS)), target=5)).at_rate(Rate(1e-5))
     if what == "job":
         learn(run, STEPS)
     else:

@@ -12,8 +12,9 @@ from app.render import cost, numbers
 from app.render.links import Links
 from app.render.tokens import token_html
 from app.request.state import State
-from model import LanguageModel, Run
+from model import Run
 from model.address.parser import Address, Calc, parse
+from model.runtime.loaded import LoadedModel
 
 GUESSES = 5
 
@@ -172,7 +173,7 @@ def guess_views(run: Run, state: State, cells: Links, top: list[tuple[int, float
     ]
 
 
-def writable(model: LanguageModel, token: int) -> str:
+def writable(model: LoadedModel, token: int) -> str:
     """How to write a token in the target field, which holds one line: by its id where its text has a line end."""
     name = model.target_name(token)
     return name if name.isprintable() else f"id:{token}"

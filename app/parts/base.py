@@ -30,7 +30,8 @@ from app.request.paths import EXPLORE, link
 from app.request.state import State
 from app.server.prefix import AppPath, Url
 from app.services import Services
-from model import LanguageModel, Run
+from model import Run
+from model.runtime.loaded import LoadedModel
 
 
 class Settings(BaseModel):
@@ -141,7 +142,7 @@ class Scene:
     num: Numbers
 
     @property
-    def model(self) -> LanguageModel:
+    def model(self) -> LoadedModel:
         return self.run.model
 
     @property

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from app.parts import base
 from app.parts.base import Part, Scene
+from model.runtime.generate import generate
 from model.runtime.sample import MAX_SEED
 
 
@@ -49,7 +50,7 @@ class View:
 
 
 def view(scene: Scene, s: Settings) -> View:
-    steps = list(scene.model.generate(list(scene.run.tokens), s.tokens, seed=s.seed, temperature=0.8, compare=True))
+    steps = list(generate(scene.model, list(scene.run.tokens), s.tokens, seed=s.seed, temperature=0.8, compare=True))
     rows, scale = [], 0.0
     for step in steps:
         other = step.comparison

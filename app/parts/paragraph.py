@@ -16,7 +16,7 @@ from app.parts.base import (
     formatted,
 )
 from app.render import heat, numbers
-from model.runtime.generate import Step
+from model.runtime.generate import Step, generate
 from model.runtime.sample import MAX_SEED, MAX_TEMPERATURE
 
 
@@ -50,7 +50,7 @@ class View:
 
 def view(scene: Scene, s: Settings) -> View:
     steps = list(
-        scene.model.generate(
+        generate(scene.model,
             list(scene.run.tokens), s.tokens, temperature=s.temperature, top_k=s.top_k or None, top_p=s.top_p,
             seed=s.seed,
         )

@@ -27,7 +27,8 @@ from model.address.parser import (
 )
 
 if TYPE_CHECKING:
-    from model.explain.explanation import Explanation, Factor, Term
+    from model.explain.explanation import Explanation
+    from model.explain.terms import Factor, Term
 
 CONVERTER = LatexToMathML(fancy_error=False)
 FRONT, BACK = '<math display="block">', "</math>"

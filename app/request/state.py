@@ -12,7 +12,7 @@ from app.request.paths import EMBED, EXPLORE, PACKABLE, PACKED_TEXT, Pairs, enco
 from app.server.prefix import AppPath, Url, rooted
 from model.address.parser import Calc, parse
 from model.address.patch import MOST_CHANGES
-from model.runtime.run import MOST_STEPS
+from model.runtime.learn import MOST_STEPS
 
 DEFAULT_TEXT = "When Mary and John went to the store, John gave a drink to"
 MAX_TRAIL = 8

@@ -17,6 +17,7 @@ from app.stores.catalogue import Catalogue, Entry
 from model import LanguageModel, load
 from model.errors import ReaderError
 from model.runtime.device import chosen
+from model.runtime.loaded import LoadedModel
 from model.study.heads import HeadScores, measure_heads
 from model.toy import toy
 from model.weights import hub
@@ -117,7 +118,7 @@ class ModelStore(Catalogue):
         """While this lasts, the model of that name, once loaded, is not unloaded."""
         return self.loaded.in_use(self.entry(name).name)
 
-    def is_current(self, model: LanguageModel) -> bool:
+    def is_current(self, model: LoadedModel) -> bool:
         """Whether this is a loaded model, and not one that was unloaded in the meantime."""
         return self.loaded.get(model.name) is model.original
 

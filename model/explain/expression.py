@@ -5,21 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from model.address.parser import (
+from model.address.trees import (
     Address,
     Binary,
     Calc,
     Call,
+    Fold,
     Negative,
     Node,
     Number,
     Partial,
+    operands,
+    with_operands,
 )
 from model.errors import AddressError
+from model.explain.explainable import Explainable
+from model.explain.gradients import gradient_rule
+from model.explain.steps import rule_after_steps
+from model.explain.terms import products_of
 from model.ops.base import (
     ACOS,
     EXP,
@@ -30,19 +37,14 @@ from model.ops.base import (
     Column,
     Computed,
     Constant,
-    Difference,
     Floats,
     Group,
-    Inverse,
     Ref,
     Rule,
     arc_cosine,
     grid,
+    map_refs,
 )
-from model.runtime.backward import gradient_rule
-
-if TYPE_CHECKING:
-    from model.runtime.run import Run
 
 MOST_NUMBERS = 2_000_000  # in one range: several in one expression must fit a small server
 MOST_IN_DOT = 16_000_000  # a range that a dot product reads and gives back: a whole weight matrix
@@ -62,13 +64,13 @@ REDUCTIONS: dict[str, Callable[[Floats], Any]] = {"max": np.max, "sum": np.sum, 
 # -- the value
 
 
-def evaluate(run: Run, node: Node) -> Floats:
+def evaluate(run: Explainable, node: Node) -> Floats:
     """The value in float64: a number, or an array over the sliced axes of the ranges in it."""
     with np.errstate(all="ignore"):
-        return np.asarray(_evaluate(run, node), dtype=np.float64)
+        return np.asarray(_Value(run)(node), dtype=np.float64)
 
 
-def number(run: Run, calc: Calc) -> float:
+def number(run: Explainable, calc: Calc) -> float:
     """The value of a whole expression. Raises AddressError where it is not one number."""
     value = evaluate(run, calc.tree)
     if value.ndim:
@@ -76,27 +78,39 @@ def number(run: Run, calc: Calc) -> float:
     return float(value)
 
 
-def _evaluate(run: Run, node: Node) -> Floats | float:
-    if isinstance(node, Address):
-        return run.numbers(reference(run, node))
-    if isinstance(node, Number):
+class _Value(Fold[Floats | float]):
+    """What each node comes to in one run."""
+
+    def __init__(self, run: Explainable) -> None:
+        self.run = run
+
+    def __call__(self, node: Node) -> Floats | float:
+        if isinstance(node, Binary) and node.op == "@":  # whose ranges may be as large as a matrix
+            return _dot(self.read_by_dot(node.left), self.read_by_dot(node.right), node)
+        return super().__call__(node)
+
+    def read_by_dot(self, node: Node) -> Floats:
+        if isinstance(node, Address):
+            return self.run.numbers(reference(self.run, node, MOST_IN_DOT))
+        return np.asarray(self(node), dtype=np.float64)
+
+    def address(self, node: Address) -> Floats:
+        return self.run.numbers(reference(self.run, node))
+
+    def number(self, node: Number) -> float:
         return node.value
-    if isinstance(node, Negative):
-        return -evaluate(run, node.operand)
-    if isinstance(node, Partial):
-        from model.explain.explanation import products_of
 
-        return float(np.sum(products_of(run, partial_rule(run, node))))
-    if isinstance(node, Call):
-        operand = evaluate(run, node.operand)
-        return np.asarray((ELEMENTWISE | REDUCTIONS)[node.name](operand))
-    if node.op == "@":
-        return _dot(_read_by_dot(run, node.left), _read_by_dot(run, node.right), node)
-    return _binary(node.op, evaluate(run, node.left), evaluate(run, node.right), node)
+    def negative(self, node: Negative, operand: Floats | float) -> Floats | float:
+        return -operand
 
+    def call(self, node: Call, operand: Floats | float) -> Floats:
+        return np.asarray((ELEMENTWISE | REDUCTIONS)[node.name](np.asarray(operand, dtype=np.float64)))
 
-def _read_by_dot(run: Run, node: Node) -> Floats:
-    return run.numbers(reference(run, node, MOST_IN_DOT)) if isinstance(node, Address) else evaluate(run, node)
+    def partial(self, node: Partial) -> float:
+        return float(np.sum(products_of(partial_rule(self.run, node), self.run.numbers)))
+
+    def binary(self, node: Binary, left: Floats | float, right: Floats | float) -> Floats:
+        return _binary(np.asarray(left, dtype=np.float64), np.asarray(right, dtype=np.float64), node)
 
 
 def _dot(left: Floats, right: Floats, node: Binary) -> Floats:
@@ -112,14 +126,14 @@ def _dot(left: Floats, right: Floats, node: Binary) -> Floats:
     return np.asarray(np.dot(left, right))
 
 
-def _binary(op: str, left: Floats, right: Floats, node: Binary) -> Floats:
+def _binary(left: Floats, right: Floats, node: Binary) -> Floats:
     if left.ndim and right.ndim and left.shape != right.shape:
         raise AddressError(f"The ranges in {node} have different shapes, {left.shape} and {right.shape}.")
     arithmetic = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}
-    return np.asarray(arithmetic[op](left, right))
+    return np.asarray(arithmetic[node.op](left, right))
 
 
-def reference(run: Run, address: Address, most: int = MOST_NUMBERS) -> Ref:
+def reference(run: Explainable, address: Address, most: int = MOST_NUMBERS) -> Ref:
     """An address as a column; slices stay sliced in the array that `run.numbers` gives."""
     checked = run.check(address)
     sizes = zip(checked.index, run.shape(checked.site), strict=True)
@@ -135,7 +149,7 @@ def reference(run: Run, address: Address, most: int = MOST_NUMBERS) -> Ref:
 # -- its explanation
 
 
-def expression_rule(run: Run, calc: Calc) -> Rule:
+def expression_rule(run: Explainable, calc: Calc) -> Rule:
     """The outermost arithmetic of an expression as a rule: sums of products, a quotient, or a function."""
     node = calc.tree
     if isinstance(node, Call):
@@ -150,7 +164,7 @@ def expression_rule(run: Run, calc: Calc) -> Rule:
     return Rule("sum", _summands(run, node))
 
 
-def _call_rule(run: Run, node: Call) -> Rule:
+def _call_rule(run: Explainable, node: Call) -> Rule:
     if node.name in FUNCTIONS:
         return Rule("function", _summands(run, node.operand), function=FUNCTIONS[node.name])
     elements = _elements(run, _multiplied(node.operand))
@@ -162,7 +176,7 @@ def _call_rule(run: Run, node: Call) -> Rule:
     return Rule("sum", (elements,))
 
 
-def _summands(run: Run, node: Node) -> tuple[Group, ...]:
+def _summands(run: Explainable, node: Node) -> tuple[Group, ...]:
     """a + b·c − d as terms (a), (b, c), (−1, d)."""
     groups: list[Group] = []
     stack: list[tuple[Node, bool]] = [(node, False)]
@@ -184,12 +198,12 @@ def _multiplied(node: Node) -> tuple[Node, ...]:
     return (node,)
 
 
-def _product(run: Run, node: Node) -> tuple[Column, ...]:
+def _product(run: Explainable, node: Node) -> tuple[Column, ...]:
     """a·b·(c+d) as factors (a, b, calc(c+d))."""
     return tuple(_factor(run, part) for part in _multiplied(node))
 
 
-def _factor(run: Run, node: Node) -> Column:
+def _factor(run: Explainable, node: Node) -> Column:
     if isinstance(node, Number):
         return Constant(f"{node.value:g}", node.value)
     if isinstance(node, Address) and node.is_single:
@@ -200,7 +214,7 @@ def _factor(run: Run, node: Node) -> Column:
 # -- ranges: every element a term of its own
 
 
-def _elements(run: Run, parts: Sequence[Node]) -> Group:
+def _elements(run: Explainable, parts: Sequence[Node]) -> Group:
     """Ranges of one shape, and single numbers, multiplied element by element: a term for each element."""
     values = [evaluate(run, part) for part in parts]
     shape = max((value.shape for value in values), key=len)
@@ -209,11 +223,11 @@ def _elements(run: Run, parts: Sequence[Node]) -> Group:
     if first is None:
         return Group(columns, prod(shape))
     places = [place + start for place, (_, start) in zip(grid(shape), _sliced(run, first), strict=True)]
-    axes = run.model.graph[first.site].axes
+    axes = run.graph[first.site].axes
     return Group(columns, prod(shape), axes=tuple(axes[axis] for axis, _ in _sliced(run, first)), places=tuple(places))
 
 
-def _column(run: Run, node: Node, values: Floats) -> Column:
+def _column(run: Explainable, node: Node, values: Floats) -> Column:
     """A factor of every element: a place for each where the node is a range, else arithmetic for each."""
     if not values.ndim:
         return _factor(run, node)
@@ -230,66 +244,71 @@ def _column(run: Run, node: Node, values: Floats) -> Column:
     return Computed(one, values.ravel())
 
 
-def _sliced(run: Run, address: Address) -> list[tuple[int, int]]:
+def _sliced(run: Explainable, address: Address) -> list[tuple[int, int]]:
     """The axes of an address that are ranges, each with the place where its range starts."""
     return [(axis, i.start or 0) for axis, i in enumerate(run.check(address).index) if isinstance(i, slice)]
 
 
-def _axes_of(run: Run, node: Node) -> int:
+class _Axes(Fold[int]):
     """How many axes the value of a node has."""
-    if isinstance(node, Address):
-        return len(_sliced(run, node))
-    if isinstance(node, Binary):
-        left, right = _axes_of(run, node.left), _axes_of(run, node.right)
+
+    def __init__(self, run: Explainable) -> None:
+        self.run = run
+
+    def address(self, node: Address) -> int:
+        return len(_sliced(self.run, node))
+
+    def number(self, node: Number) -> int:
+        return 0
+
+    def negative(self, node: Negative, operand: int) -> int:
+        return operand
+
+    def call(self, node: Call, operand: int) -> int:
+        return operand if node.name in ELEMENTWISE else 0
+
+    def partial(self, node: Partial) -> int:
+        return 0
+
+    def binary(self, node: Binary, left: int, right: int) -> int:
         return left + right - 2 if node.op == "@" else max(left, right)
-    if isinstance(node, Negative) or (isinstance(node, Call) and node.name in ELEMENTWISE):
-        return _axes_of(run, node.operand)
-    return 0
 
 
-def pick(run: Run, node: Node, place: tuple[int | None, ...]) -> Node:
+def pick(run: Explainable, node: Node, place: tuple[int | None, ...]) -> Node:
     """Arithmetic over ranges at one place of them; an axis whose place is None stays a range.
 
     max(…), sum(…) and mean(…) inside are single numbers and stay whole.
     """
-    if not _axes_of(run, node):
+    if not _Axes(run)(node):
         return node
     if isinstance(node, Address):
         index = list(run.check(node).index)
         for (axis, start), i in zip(_sliced(run, node), place, strict=True):
             index[axis] = index[axis] if i is None else i + start
         return Address(node.site, tuple(index), node.quantity)
-    if isinstance(node, Negative):
-        return Negative(pick(run, node.operand, place))
-    if isinstance(node, Call):
-        return Call(node.name, pick(run, node.operand, place))
-    assert isinstance(node, Binary)
-    if node.op == "@":
-        rows = _axes_of(run, node.left) - 1
+    if isinstance(node, Binary) and node.op == "@":
+        rows = _Axes(run)(node.left) - 1
         return Binary("@", pick(run, node.left, (*place[:rows], None)), pick(run, node.right, (None, *place[rows:])))
-    return Binary(node.op, pick(run, node.left, place), pick(run, node.right, place))
+    return with_operands(node, [pick(run, operand, place) for operand in operands(node)])
 
 
 # -- the first terms of a sum
 
 
-def rule_of(run: Run, address: Address) -> Rule:
+def rule_of(run: Explainable, address: Address) -> Rule:
     """The rule of the number at a checked address: its value's, or its gradient's."""
-    node, place = run.model.graph[address.site], address.index
+    node, place = run.graph[address.site], address.index
     if address.quantity == "grad":
         return gradient_rule(run, node, place)  # type: ignore[arg-type]
     if address.kind == "grad" and address.step is not None:
-        from model.runtime.learn import rule_after_steps
-
-        run.learning.take(address.step, with_slopes=True)
-        later = gradient_rule(run.learning.runs[address.step], node, place)  # type: ignore[arg-type]
+        later = gradient_rule(run.after(address.step, with_slopes=True), node, place)  # type: ignore[arg-type]
         return rule_after_steps(later, address.step) if address.step else later
     if address.quantity:
         raise AddressError(f"partial(…) takes a value or a slope, not {address}.", "As in partial(logits[3,17],0:31).")
     return node.op.forward(run, place)  # type: ignore[arg-type]
 
 
-def partial_rule(run: Run, node: Partial) -> Rule:
+def partial_rule(run: Explainable, node: Partial) -> Rule:
     """Terms start … stop−1 of a sum, in index order."""
     address = run.check(node.of)
     if not address.is_single:
@@ -310,19 +329,14 @@ def partial_rule(run: Run, node: Partial) -> Rule:
 
 
 def _cut(group: Group, start: int, stop: int) -> Group:
-    def column(c: Column) -> Column:
-        if isinstance(c, Ref):
-            places = tuple(i if isinstance(i, int) or np.ndim(i) == 0 else i[start:stop] for i in c.index)
-            return Ref(c.site, places, c.quantity)
-        if isinstance(c, Inverse):
-            return Inverse(column(c.of))  # type: ignore[arg-type]
-        if isinstance(c, Difference):
-            return Difference(column(c.minuend), column(c.subtrahend))  # type: ignore[arg-type]
-        return c
+    """Terms start … stop−1 of a group."""
+
+    def cut(ref: Ref) -> Ref:
+        return replace(ref, index=tuple(i if np.ndim(i) == 0 else i[start:stop] for i in ref.index))  # type: ignore[index]
 
     return replace(
         group,
-        factors=tuple(column(c) for c in group.factors),
+        factors=tuple(map_refs(column, cut) for column in group.factors),
         n=stop - start,
         places=tuple(place[start:stop] for place in group.places),
         subtotal=None,

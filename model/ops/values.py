@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -57,7 +56,7 @@ class Values(Protocol):
     """
 
     prompt: Prompt
-    patches: Sequence[Patch]
+    patches: tuple[Patch, ...]
 
     @property
     def vocabulary(self) -> Vocabulary: ...

@@ -6,16 +6,13 @@ The same modules as in a whole pass, called in the same order on the same shapes
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from model.address.patch import Patch
 from model.arch.network import BackwardPass
-
-if TYPE_CHECKING:
-    from model.runtime.language_model import LanguageModel
+from model.runtime.loaded import LoadedModel
 
 Sites = dict[str, Tensor]
 Values = Callable[[str], Tensor]
@@ -29,7 +26,7 @@ class Blockwise:
     by site name.
     """
 
-    def __init__(self, model: LanguageModel, tokens: Sequence[int], patches: Sequence[Patch]) -> None:
+    def __init__(self, model: LoadedModel, tokens: Sequence[int], patches: Sequence[Patch]) -> None:
         self.changed_weights = model.capture.changed_weights(patches)
         self._capture = model.capture.on(self.changed_weights)
         self._net, self._patches = self._capture.net, patches

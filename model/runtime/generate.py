@@ -12,22 +12,19 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from model.errors import TextError
 from model.runtime.kv_cache import KVCache, Rows, logits_without_cache
+from model.runtime.loaded import LoadedModel
 from model.runtime.sample import (
     Choice,
     Settings,
     check_whole,
     choose,
 )
-
-if TYPE_CHECKING:
-    from model.runtime.language_model import LanguageModel
 
 Logits = NDArray[np.float32]
 
@@ -76,7 +73,7 @@ class Step:
 
 
 def generate(
-    model: LanguageModel,
+    model: LoadedModel,
     text: str | Sequence[int],
     steps: int,
     *,
@@ -109,14 +106,14 @@ def generate(
     return _steps(model, tokens, steps, settings, [s for s in stops if s], forced or {}, use_cache, compare)
 
 
-def check_tokens(model: LanguageModel, name: str, tokens: Sequence[int]) -> None:
+def check_tokens(model: LoadedModel, name: str, tokens: Sequence[int]) -> None:
     """Every id is one of the vocabulary, or SettingError."""
     for token in tokens:
         check_whole(name, token, model.config.d_vocab - 1, "Token ids are counted from 0.")
 
 
 def _steps(
-    model: LanguageModel,
+    model: LoadedModel,
     tokens: list[int],
     steps: int,
     settings: Settings,
@@ -152,7 +149,7 @@ def _steps(
         reader.tokens.append(token)
 
 
-def _end(model: LanguageModel, made: list[int], stops: list[str], steps: int) -> str:
+def _end(model: LoadedModel, made: list[int], stops: list[str], steps: int) -> str:
     if made[-1] == model.tokenizer.start_id:
         return "end token"
     if stops and any(stop in model.tokenizer.decode(made) for stop in stops):
@@ -163,7 +160,7 @@ def _end(model: LanguageModel, made: list[int], stops: list[str], steps: int) ->
 class Reader:
     """All tokens so far, the window of them that the network reads, and the cache over that window."""
 
-    def __init__(self, model: LanguageModel, tokens: Sequence[int], use_cache: bool) -> None:
+    def __init__(self, model: LoadedModel, tokens: Sequence[int], use_cache: bool) -> None:
         self.model, self.tokens = model, list(tokens)
         self.cache = KVCache(model.capture.net) if use_cache else None
         self.dropped, self.rebuilt = 0, False
@@ -202,7 +199,7 @@ def window_of(tokens: list[int], n_ctx: int, start_id: int) -> list[int]:
     return tokens[-length:]
 
 
-def reads_back(model: LanguageModel, tokens: Sequence[int], *, bos: bool = True) -> bool:
+def reads_back(model: LoadedModel, tokens: Sequence[int], *, bos: bool = True) -> bool:
     """Whether the text of these tokens, read anew, gives the same tokens.
 
     Generated tokens need not be the ones that their text splits into: "th" + "e" reads back as "the".
@@ -213,7 +210,7 @@ def reads_back(model: LanguageModel, tokens: Sequence[int], *, bos: bool = True)
         return False
 
 
-def _compared(model: LanguageModel, window: list[int], logits: Logits) -> Comparison:
+def _compared(model: LoadedModel, window: list[int], logits: Logits) -> Comparison:
     started = time.perf_counter()
     other = logits_without_cache(model.capture.net, window).numpy()
     seconds = time.perf_counter() - started

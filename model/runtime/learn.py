@@ -9,33 +9,25 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Generic, Protocol, Self, TypeVar
 
 import torch
 from torch import Tensor
 
-from model.address.parser import (
-    Address,
-    Index,
-    map_addresses,
-    parse,
-)
+from model.address.trees import Index
 from model.arch.graph import Graph
 from model.arch.network import Network
 from model.arch.registry import architecture_of
 from model.errors import ReaderError
-from model.ops.base import Column, Computed, Difference, Inverse, Ref, Rule
 from model.ops.embedding import Lookup, PositionRow
 from model.ops.linear import SumProduct
 from model.ops.update import Rate, Stepper
+from model.ops.values import Values
 from model.runtime.backward import on_demand, site_gradients
 from model.runtime.capture import Capture, parameter_views
-from model.runtime.run import MOST_STEPS, Run
+from model.runtime.loaded import LoadedModel
 
-if TYPE_CHECKING:
-    from model.runtime.language_model import LanguageModel
-
+MOST_STEPS = 50
 OnStep = Callable[[int], None]
 
 
@@ -45,14 +37,37 @@ class RateError(ReaderError):
     code, part = "bad_rate", "eta"
 
 
-class Learning:
+class Learner(Values, Protocol):
+    """A run to learn from.
+
+    gradient_at  a part of a gradient, computing no more than it needs
+    keep_slopes  takes the gradients that a step found on its way; `has_slopes` says that there are some
+    stepped      the run of the same prompt on the weights after some steps, from what was captured on them
+    """
+
+    model: LoadedModel
+
+    @property
+    def has_slopes(self) -> bool: ...
+
+    def gradient_at(self, name: str, index: tuple[Index, ...]) -> Tensor: ...
+
+    def keep_slopes(self, slopes: dict[str, Tensor]) -> None: ...
+
+    def stepped(self, learning: Learning[Self], step: int, captured: dict[str, Tensor]) -> Self: ...
+
+
+R = TypeVar("R", bound=Learner)
+
+
+class Learning(Generic[R]):
     """Steps from `run` at one rate. `runs[j]` is the run on the weights after j steps; `runs[0]` is `run` itself."""
 
-    def __init__(self, run: Run, rate: Rate) -> None:
+    def __init__(self, run: R, rate: Rate) -> None:
         if not 0 <= rate.eta <= 1e6:  # also refuses NaN
             raise RateError(f"η is {rate.eta:g}, but must be a number from 0 up.", "As in eta=0.01.")
         self.start, self.rate = run, rate
-        self.runs: list[Run] = [run]
+        self.runs: list[R] = [run]
         self._lock = threading.RLock()
 
     def take(self, k: int, on_step: OnStep | None = None, *, with_slopes: bool = False) -> None:
@@ -67,15 +82,15 @@ class Learning:
                 self.runs = self._walk(k, on_step, with_slopes)
 
     @torch.no_grad()
-    def _walk(self, k: int, on_step: OnStep | None, with_slopes: bool) -> list[Run]:
+    def _walk(self, k: int, on_step: OnStep | None, with_slopes: bool) -> list[R]:
         model = self.start.model
         scratch = scratch_capture(model)
         stepper, weights = Stepper(self.rate), parameter_views(scratch.net)
-        runs: list[Run] = []
+        runs: list[R] = []
         for j in range(k + 1):
             if on_step is not None:
                 on_step(j)
-            run = self.runs[j] if j < len(self.runs) else StepRun(self, j, scratch)
+            run = self.runs[j] if j < len(self.runs) else self._captured(j, scratch)
             runs.append(run)
             if (j < k or with_slopes) and not run.has_slopes:
                 run.keep_slopes(site_gradients(run, scratch.net))
@@ -83,7 +98,12 @@ class Learning:
                 self._step(run, scratch.net, weights, stepper)
         return runs
 
-    def _step(self, run: Run, net: Network, weights: dict[str, Tensor], stepper: Stepper) -> None:
+    def _captured(self, step: int, scratch: Capture) -> R:
+        captured = {site: output[0].cpu() for site, output in scratch(self.start.tokens).items()}
+        captured["pos_embed"] = captured["pos_embed"].clone()  # a view of W_pos, which the next step changes
+        return self.start.stepped(self, step, captured)
+
+    def _step(self, run: R, net: Network, weights: dict[str, Tensor], stepper: Stepper) -> None:
         """Move every weight against its slope.
 
         SGD moves a matrix without ever making its slope (see `descend`); AdamW needs slopes, one parameter at a time.
@@ -98,7 +118,7 @@ class Learning:
         for name, weight in weights.items():
             is_vector = name.rsplit(".", 1)[-1].startswith("b") or weight.ndim == 1
             if is_vector or not by_outer:
-                slope = on_demand(run, name, tuple(slice(None, None) for _ in weight.shape))
+                slope = on_demand(run.model.graph, run, name, tuple(slice(None, None) for _ in weight.shape))
                 if is_vector:
                     run.keep_slopes({name: slope})
                 stepper.move(name, weight, slope.to(weight.device))
@@ -125,38 +145,12 @@ class Learning:
         return total
 
 
-class StepRun(Run):
-    """The run on the weights after `step` steps: captured sites of its own, weights computed when asked for."""
-
-    def __init__(self, learning: Learning, step: int, scratch: Capture) -> None:
-        start = learning.start
-        self.learning_from, self.step = learning, step
-        captured = {site: output[0].cpu() for site, output in scratch(start.tokens).items()}
-        captured["pos_embed"] = captured["pos_embed"].clone()  # a view of W_pos, which the next step changes
-        super().__init__(start.model, start.prompt, captured)
-
-    def gradient(self, site: str) -> Tensor:
-        if not self.has_slopes:
-            self.learning_from.take(self.step, with_slopes=True)
-            self.keep_slopes(self.learning_from.runs[self.step]._slopes)
-        return super().gradient(site)
-
-    def stored(self, name: str) -> Tensor:
-        return self.learning_from.parameter(name, self.step, tuple(slice(None, None) for _ in self.shape(name)))
-
-    def weights(self, name: str, index: tuple[Index, ...]) -> Tensor:
-        if name == "W_U":
-            found = self.weights("W_E", index[::-1])
-            return found.T if found.ndim == 2 else found
-        return self.learning_from.parameter(name, self.step, index)
-
-
-def scratch_capture(model: LanguageModel) -> Capture:
+def scratch_capture(model: LoadedModel) -> Capture:
     """A network of its own on a copy of the model's weights, to be changed."""
     return model.capture.on({name: p.detach().clone() for name, p in model.capture.net.named_parameters()})
 
 
-def descend(run: Run, net: Network, eta: float) -> None:
+def descend(run: Learner, net: Network, eta: float) -> None:
     """θ ← θ − η·∂L/∂θ for every matrix of `net`, which made the run.
 
     A matrix's slope is inputᵀ·∂L/∂output: multiplied and added in one go, it is never held itself.
@@ -197,33 +191,3 @@ def products(graph: Graph, weights: Mapping[str, Tensor]) -> dict[tuple[str, str
                 is_transposed = min(strides, key=strides.__getitem__) in node.op.summed
                 found.setdefault((stored_under(weight.site), read.site, is_transposed), []).append(node.name)
     return found
-
-
-def after_steps(address: str, k: int) -> str:
-    """An address of step k's run, as the start's run names it: `q[0,0,0]` is `q[0,0,0].step(k)` there."""
-
-    def suffixed(found: Address) -> Address:
-        if found.site == "tokens":
-            return found
-        return Address(found.site, found.index, f"grad({k})" if found.quantity == "grad" else f"step({k})")
-
-    return str(map_addresses(parse(address), suffixed))
-
-
-def rule_after_steps(rule: Rule, k: int) -> Rule:
-    """A rule of step k's run with its factors as the start's run names them."""
-
-    def column(c: Column) -> Column:
-        if isinstance(c, Ref):
-            later = "" if c.site == "tokens" else f"grad({k})" if c.quantity == "grad" else f"step({k})"
-            return replace(c, quantity=later)
-        if isinstance(c, Inverse):
-            return Inverse(column(c.of))  # type: ignore[arg-type]
-        if isinstance(c, Difference):
-            return Difference(column(c.minuend), column(c.subtrahend))  # type: ignore[arg-type]
-        if isinstance(c, Computed):
-            return Computed(lambda n: after_steps(c.address(n), k), c.value)
-        return c
-
-    groups = (replace(group, factors=tuple(map(column, group.factors))) for group in rule.groups)
-    return replace(rule, groups=tuple(groups))

@@ -10,24 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from math import prod
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from model.address.parser import Address, Index
 from model.address.patch import Patch
+from model.arch.base import Node
 from model.errors import ReaderError
 from model.ops.values import Prompt
 from model.runtime.backward import on_demand, slopes_at_the_end
 from model.runtime.blockwise import Blockwise, Sites
+from model.runtime.learn import Learning
+from model.runtime.loaded import LoadedModel
 from model.runtime.run import Run
 from model.runtime.scratch import Scratch
-
-if TYPE_CHECKING:
-    from model.arch.base import Node
-    from model.runtime.language_model import LanguageModel
-    from model.runtime.learn import Learning
 
 AT_ONCE = 128  # positions whose slopes along the vocabulary are computed at once
 EMBEDDINGS = ("embed", "pos_embed")
@@ -48,20 +45,20 @@ class LongRun(Run):
     in_parts = frozenset({"probs", "log_probs"})
     is_long = True
 
-    def __init__(
-        self,
-        model: LanguageModel,
-        prompt: Prompt,
-        patches: tuple[Patch, ...] = (),
-    ) -> None:
+    def __init__(self, model: LoadedModel, prompt: Prompt, patches: tuple[Patch, ...] = ()) -> None:
         self._parts = Blockwise(model, prompt.tokens, patches)
         self._scratch = Scratch(room(model, len(prompt.tokens)))
         self._fault: str | None = UNKNOWN
         self._entering: list[Tensor] = []  # the stream as it comes to each block, before its resid_pre is changed
         super().__init__(model, prompt, self._pass(model), patches)
 
+    @classmethod
+    def of(cls, model: LoadedModel, prompt: Prompt, patches: tuple[Patch, ...] = ()) -> Run:
+        with model.timing(len(prompt.tokens)):
+            return LongRun(model, prompt, patches)
+
     @torch.no_grad()
-    def _pass(self, model: LanguageModel) -> Sites:
+    def _pass(self, model: LoadedModel) -> Sites:
         """One forward pass that keeps the stream, the final norm and the logits."""
         kept = self._parts.enter()
         stream = kept["embed"] + kept["pos_embed"]
@@ -103,7 +100,7 @@ class LongRun(Run):
                 if found is None:
                     found = self._scratch.get(site)
                 if found is None:
-                    found = self._find(self.model.graph[site])
+                    found = self._find(self.graph[site])
         return found
 
     def _find(self, node: Node) -> Tensor:
@@ -157,7 +154,7 @@ class LongRun(Run):
             if found is None:
                 found = self._scratch.get(f"{site}.grad")
             if found is None:
-                found = self._find_slope(self.model.graph[site])
+                found = self._find_slope(self.graph[site])
             return found
 
     def gradient_at(self, name: str, index: tuple[Index, ...]) -> Tensor:
@@ -191,8 +188,8 @@ class LongRun(Run):
         whole = tuple(slice(None) for _ in shape)
         with torch.no_grad():
             if node.axes[:1] != ("head",) or node.is_parameter:
-                return on_demand(self, node.name, whole)
-            return torch.stack([on_demand(self, node.name, (head, *whole[1:])) for head in range(shape[0])])
+                return on_demand(self.graph, self, node.name, whole)
+            return torch.stack([on_demand(self.graph, self, node.name, (head, *whole[1:])) for head in range(shape[0])])
 
     def _slopes_along(self, name: str, rows: range) -> Tensor:
         """∂loss/∂(logits, probs or log_probs) at some positions; 0 at those that the loss does not read."""
@@ -246,7 +243,7 @@ class LongRun(Run):
             raise self.too_long_to_learn()
 
     @property
-    def learning(self) -> Learning:
+    def learning(self) -> Learning[Run]:
         raise self.too_long_to_learn()
 
     def too_long_to_learn(self) -> LongTextError:
@@ -263,7 +260,7 @@ class LongRun(Run):
     def first_fault(self) -> str | None:
         """Looked for once, in every block."""
         if self._fault is UNKNOWN:
-            sites = (n.name for n in self.model.graph.sites if n.name in self.model.hooked and n.short != "scores")
+            sites = (n.name for n in self.graph.sites if n.name in self.model.hooked and n.short != "scores")
             self._fault = next((site for site in sites if not bool(torch.isfinite(self.tensor(site)).all())), None)
         return self._fault
 
@@ -273,7 +270,7 @@ def at_the_edges(n: int) -> tuple[str, str]:
     return f"blocks.{n}.resid_pre", f"blocks.{n}.resid_post"
 
 
-def room(model: LanguageModel, n_pos: int) -> int:
+def room(model: LoadedModel, n_pos: int) -> int:
     """Bytes for what is computed again: all sites of a block and their slopes, or two tables over the vocabulary."""
     block = sum(prod(model.graph.shape(node.name, n_pos)) for node in model.graph.sites if node.block == 0)
     return 2 * FLOAT * max(block, n_pos * model.config.d_vocab)

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from model.errors import AddressError
-
-if TYPE_CHECKING:
-    from model.runtime.run import Run
+from model.runtime.run import Run
 
 SIZES = (1.0, 0.1, 0.01, 1e-3, 1e-4, 1e-5, 1e-6)
 

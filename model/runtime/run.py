@@ -9,40 +9,31 @@ import copy
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model.address.parser import (
-    Address,
-    Calc,
-    Index,
-    parse,
-)
-from model.address.patch import (
-    MOST_CHANGES,
-    NO_ADDITIONS,
-    Patch,
-    PatchError,
-)
+from model.address.parser import Address, Calc, Index, parse
+from model.address.patch import MOST_CHANGES, NO_ADDITIONS, Patch, PatchError
+from model.arch.graph import Graph
 from model.errors import AddressError
+from model.explain.explain import explain
+from model.explain.explanation import Explanation
+from model.explain.expression import evaluate
+from model.explain.terms import Order, Window
 from model.ops.base import Column, Computed, Constant, Difference, Floats, Inverse, Ref
 from model.ops.update import Rate
 from model.ops.values import Prompt, Values
 from model.runtime.backward import on_demand, site_gradients
-
-if TYPE_CHECKING:
-    from model.explain.explanation import Explanation, Order
-    from model.runtime.language_model import LanguageModel
-    from model.runtime.learn import Learning
-    from model.runtime.sample import Choice
-    from model.weights.tokenizer import Tokenizer
-
-SEQUENCE = "sequence"
-MOST_STEPS = 50
+from model.runtime.bounds import within_bounds
+from model.runtime.learn import MOST_STEPS, Learning
+from model.runtime.loaded import LoadedModel
+from model.runtime.sample import Choice, Settings, check_whole, choose
+from model.runtime.slope import suggested_rate
+from model.weights.tokenizer import Tokenizer
 
 
 class Run(Values):
@@ -52,21 +43,30 @@ class Run(Values):
     is_long = False  # kept by its residual stream alone: see `model.runtime.long_run`
 
     def __init__(
-        self,
-        model: LanguageModel,
-        prompt: Prompt,
-        captured: dict[str, Tensor],
-        patches: tuple[Patch, ...] = (),
+        self, model: LoadedModel, prompt: Prompt, captured: dict[str, Tensor], patches: tuple[Patch, ...] = ()
     ) -> None:
         self.model, self.prompt, self.patches = model, prompt, patches
         self._tensors = captured
         self._slopes: dict[str, Tensor] = {}
         self._lock = threading.RLock()
         self._rate: Rate | None = None
-        self._learning: Learning | None = None
+        self._learning: Learning[Run] | None = None
         self.target_is_own = prompt.target is None
         if self.target_is_own:
             self.prompt = replace(prompt, target=self.largest_logit(self.n_pos - 1))
+
+    @classmethod
+    def of(cls, model: LoadedModel, prompt: Prompt, patches: tuple[Patch, ...] = ()) -> Run:
+        """One forward pass of the model, with what patches set."""
+        with model.timing(len(prompt.tokens)), torch.no_grad():
+            captured = {site: output[0].cpu() for site, output in model.capture(prompt.tokens, patches).items()}
+            for name, weights in model.capture.changed_weights(patches).items():
+                captured |= model.architecture.views(name, weights.cpu(), model.config)
+            return Run(model, prompt, captured, patches)
+
+    @property
+    def graph(self) -> Graph:
+        return self.model.graph
 
     @property
     def vocabulary(self) -> Tokenizer:
@@ -104,7 +104,7 @@ class Run(Values):
             with self._lock, torch.no_grad():
                 found = self._tensors.get(site)
                 if found is None:
-                    found = self.model.graph[site].op.derive(self)
+                    found = self.graph[site].op.derive(self)
                     self._tensors[site] = found
         return found
 
@@ -112,18 +112,18 @@ class Run(Values):
         """∂loss/∂site for a whole site, float32, axes as in the graph. The first call computes all captured ones."""
         with self._lock:
             if not self._slopes:
-                self._slopes.update(site_gradients(self))
+                self._slopes.update(site_gradients(self, self.model.capture.net))
             found = self._slopes.get(site)
             if found is None:
                 whole = tuple(slice(None, None) for _ in self.shape(site))
-                found = self._slopes[site] = on_demand(self, site, whole)
+                found = self._slopes[site] = on_demand(self.graph, self, site, whole)
         return found
 
     def gradient_at(self, name: str, index: tuple[Index, ...]) -> Tensor:
         """∂loss/∂name[index] of a site or parameter; of a parameter only the part asked for is computed."""
-        if self.model.graph[name].is_parameter and name not in self._slopes:
+        if self.graph[name].is_parameter and name not in self._slopes:
             with torch.no_grad():
-                return on_demand(self, name, index)
+                return on_demand(self.graph, self, name, index)
         return self.gradient(name)[index]
 
     def numbers(self, column: Column) -> Floats:
@@ -134,7 +134,7 @@ class Run(Values):
             return 1 / self.numbers(column.of)
         if isinstance(column, Difference):
             return self.numbers(column.minuend) - self.numbers(column.subtrahend)
-        in_parts = self.model.graph[column.site].is_parameter or column.site in self.in_parts
+        in_parts = self.graph[column.site].is_parameter or column.site in self.in_parts
         if not column.quantity and not in_parts:
             return np.asarray(self.tensor(column.site).numpy()[column.index], dtype=np.float64)
         return np.asarray(self._through_bounds(column), dtype=np.float64)
@@ -153,11 +153,10 @@ class Run(Values):
         if kind in ("m", "v"):
             return self.learning.moment(kind, site, step or 0, index)
         if step is not None:
-            self.learning.take(step, with_slopes=kind == "grad")
-            return self.learning.runs[step].part(site, index, "grad" if kind == "grad" else "")
+            return self.after(step, with_slopes=kind == "grad").part(site, index, "grad" if kind == "grad" else "")
         if kind == "grad":
             return self.gradient_at(site, index)
-        return self.weights(site, index) if self.model.graph[site].is_parameter else self.value_at(site, index)
+        return self.weights(site, index) if self.graph[site].is_parameter else self.value_at(site, index)
 
     def value_at(self, site: str, index: tuple[Index, ...]) -> Tensor:
         """A part of a site."""
@@ -174,13 +173,10 @@ class Run(Values):
     # -- learning steps from here
 
     @property
-    def learning(self) -> Learning:
+    def learning(self) -> Learning[Run]:
         """The steps taken from this run at its rate, as many as were asked for so far."""
         with self._lock:
             if self._learning is None:
-                from model.runtime.learn import Learning
-                from model.runtime.slope import suggested_rate
-
                 self._learning = Learning(self, self._rate or suggested_rate(self))
             return self._learning
 
@@ -193,6 +189,15 @@ class Run(Values):
     def rate(self) -> Rate:
         """The learning rate in use: the one given, or one measured to lower this run's loss."""
         return self.learning.rate
+
+    def after(self, k: int, *, with_slopes: bool = False) -> Run:
+        """The run after k steps; `with_slopes`, its gradients too."""
+        self.learning.take(k, with_slopes=with_slopes)
+        return self.learning.runs[k]
+
+    def stepped(self, learning: Learning[Run], step: int, captured: dict[str, Tensor]) -> Run:
+        """The run of the same prompt on the weights after some steps, from what was captured on them."""
+        return StepRun(self, learning, step, captured)
 
     def at_rate(self, rate: Rate | None) -> Run:
         """The same run, sharing all that is computed, with learning steps of its own at another rate."""
@@ -210,10 +215,10 @@ class Run(Values):
             self._slopes.setdefault(name, slope)
 
     def size(self, axis: str) -> int:
-        return self.model.graph.size(axis, self.n_pos)
+        return self.graph.size(axis, self.n_pos)
 
     def shape(self, site: str) -> tuple[int, ...]:
-        return self.model.graph.shape(site, self.n_pos)
+        return self.graph.shape(site, self.n_pos)
 
     def top(self, n: int, t: int = -1) -> list[tuple[int, float]]:
         """The `n` likeliest next tokens after position `t` as (token id, probability), lowest id first on a tie."""
@@ -235,8 +240,6 @@ class Run(Values):
 
         `position` is the token's place in the whole text where this run's begins later than that.
         """
-        from model.runtime.sample import Settings, check_whole, choose
-
         t = self.n_pos - 1 if t is None else t
         check_whole("t", t, self.n_pos - 1, "Positions are counted from 0.")
         settings = Settings(temperature, top_k, top_p, seed)
@@ -246,20 +249,13 @@ class Run(Values):
 
     def check(self, address: Address) -> Address:
         """The address with every index checked against this run. Axes left out at the end mean all of them."""
-        shape = self.shape(address.site)
-        axes = self.model.graph[address.site].axes
         if address.quantity:
             self._check_quantity(address)
-        if len(address.index) > len(shape):
-            count = f"{len(shape)} indices ({', '.join(axes)})" if shape else "no index"
-            raise AddressError(f"{address.site} takes {count}, not {len(address.index)}.", self._example(address.site))
-        for i, size, axis in zip(address.index, shape, axes, strict=False):
-            self._check_index(address, i, size, axis)
-        whole = tuple(slice(None, None) for _ in shape[len(address.index) :])
-        return replace(address, index=address.index + whole)
+        return within_bounds(self.graph, address, self.n_pos)
 
     def _check_quantity(self, address: Address) -> None:
         """Raise where the site has no such quantity in this run."""
+        node = self.graph[address.site]
         if address.site == "tokens":
             at = next((i for i in address.index if isinstance(i, int)), 0)
             raise AddressError(
@@ -275,7 +271,7 @@ class Run(Values):
             what = f"{address} asks for {address.step} steps; the limit is {MOST_STEPS}."
             raise AddressError(what, "As in loss.step(10).")
         if address.kind in ("m", "v"):
-            if not self.model.graph[address.site].is_parameter:
+            if not node.is_parameter:
                 raise AddressError(f"{address.site} is no parameter: only weights have running averages.")
             if self.rate.optimizer != "adamw":
                 raise AddressError("Only AdamW keeps running averages of the slope.", "Choose the optimizer adamw.")
@@ -294,38 +290,20 @@ class Run(Values):
             return self._without_additions().changed(rest) if rest else self._without_additions()
         parsed = [self.model.patch(change) for change in changes]
         patches = tuple(replace(patch, at=self.check(patch.at)) for patch in parsed)
-        return self.model.go(self._question, patches, is_long=self.is_long)
+        return type(self).of(self.model, self._question, patches)
 
     def _without_additions(self) -> Run:
-        return self.model.without_additions.go(self._question, is_long=self.is_long)
+        return type(self).of(self.model.without_additions, self._question)
 
     @property
     def _question(self) -> Prompt:
         """What another run is to read: its target is this run's, unless it has the text's own tokens to guess."""
         return replace(self.prompt, target=None) if self.is_sequence else self.prompt
 
-    def _check_index(self, address: Address, i: Index, size: int, axis: str) -> None:
-        places = [i] if isinstance(i, int) else [p for p in (i.start, i.stop) if p is not None]
-        allowed = size - 1 if isinstance(i, int) else size
-        for place in places:
-            if place > allowed:
-                raise AddressError(
-                    f"Index {place} of {address} is out of range: axis {axis} runs from 0 to {size - 1}.",
-                    self._example(address.site),
-                )
-        if isinstance(i, slice) and i.start is not None and i.stop is not None and i.start >= i.stop:
-            raise AddressError(f"The slice {i.start}:{i.stop} in {address} is empty.", self._example(address.site))
-
-    def _example(self, site: str) -> str:
-        last = ",".join(str(size - 1) for size in self.shape(site))
-        return f"The last one is {site}[{last}]." if last else f"Write {site} alone."
-
     def values(self, at: str | Address) -> NDArray[Any]:
         """The numbers at an address, slices included: float32 (tokens int64, calc float64), with the sliced axes."""
         address = parse(at) if isinstance(at, str) else at
         if isinstance(address, Calc):
-            from model.explain.expression import evaluate
-
             return np.asarray(evaluate(self, address.tree))
         address = self.check(address)
         return self.part(address.site, address.index, address.quantity).numpy().copy()
@@ -335,17 +313,38 @@ class Run(Values):
 
     def explain(self, at: str, *, offset: int = 0, limit: int = 20, order: Order = "index") -> Explanation:
         """How the number at one address is made: see `model.explain.explanation`."""
-        from model.explain.explanation import explain
-
-        return explain(self, at, offset=offset, limit=limit, order=order)
+        return explain(self, at, Window(offset, limit, order))
 
     # -- faults
 
     def first_fault(self) -> str | None:
         """The first site, in order of computation, that holds NaN or ±∞ (masked scores aside), or None."""
-        for node in self.model.graph.sites:
+        for node in self.graph.sites:
             if node.name not in self._tensors or node.short == "scores":
                 continue
             if not bool(torch.isfinite(self.tensor(node.name)).all()):
                 return node.name
         return None
+
+
+class StepRun(Run):
+    """The run on the weights after `step` steps: captured sites of its own, weights computed when asked for."""
+
+    def __init__(self, start: Run, learning: Learning[Run], step: int, captured: dict[str, Tensor]) -> None:
+        self.learning_from, self.step = learning, step
+        super().__init__(start.model, start.prompt, captured)
+
+    def gradient(self, site: str) -> Tensor:
+        if not self.has_slopes:
+            self.learning_from.take(self.step, with_slopes=True)
+            self.keep_slopes(self.learning_from.runs[self.step]._slopes)
+        return super().gradient(site)
+
+    def stored(self, name: str) -> Tensor:
+        return self.learning_from.parameter(name, self.step, tuple(slice(None, None) for _ in self.shape(name)))
+
+    def weights(self, name: str, index: tuple[Index, ...]) -> Tensor:
+        if name == "W_U":
+            found = self.weights("W_E", index[::-1])
+            return found.T if found.ndim == 2 else found
+        return self.learning_from.parameter(name, self.step, index)

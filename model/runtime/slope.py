@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import torch
 
 from model.ops.update import Optimizer, Rate
 from model.runtime.backward import loss_on
 from model.runtime.capture import parameter_views
-from model.runtime.learn import Learning, scratch_capture
-
-if TYPE_CHECKING:
-    from model.runtime.run import Run
+from model.runtime.learn import Learner, Learning, scratch_capture
 
 # The share of the loss that a first step should take away if the loss fell as straight as its slope says.
 FIRST_STEP = 0.25
@@ -22,7 +18,9 @@ PUBLISHED = {"gpt2": 2e-5}
 
 
 @torch.no_grad()
-def losses_along_slope(run: Run, etas: Sequence[float], on_point: Callable[[int], None] | None = None) -> list[float]:
+def losses_along_slope(
+    run: Learner, etas: Sequence[float], on_point: Callable[[int], None] | None = None
+) -> list[float]:
     """The loss at θ − η·∂L/∂θ, all weights at once, for each η (negative ones climb). One scratch copy of weights."""
     starts = parameter_views(run.model.capture.net)
     slopes = {name: run.gradient_at(name, (slice(None, None),) * p.ndim).to(p.device) for name, p in starts.items()}
@@ -38,7 +36,7 @@ def losses_along_slope(run: Run, etas: Sequence[float], on_point: Callable[[int]
     return found
 
 
-def suggested_rate(run: Run, optimizer: Optimizer = "sgd") -> Rate:
+def suggested_rate(run: Learner, optimizer: Optimizer = "sgd") -> Rate:
     """An η of one significant digit, found by measuring: halved until a real first step lowers the loss.
 
     Where the loss falls as straight as its slope says, SGD's first step lowers it by η·Σ slope², AdamW's, which moves
@@ -59,7 +57,7 @@ def suggested_rate(run: Run, optimizer: Optimizer = "sgd") -> Rate:
     return Rate(eta, optimizer)
 
 
-def steepness(run: Run, optimizer: Optimizer) -> float:
+def steepness(run: Learner, optimizer: Optimizer) -> float:
     """How fast the loss falls at the start, by η: Σ slope² over all weights for SGD, Σ|slope| for AdamW."""
     weights = parameter_views(run.model.net)
     slopes = (run.gradient_at(name, (slice(None, None),) * p.ndim) for name, p in weights.items())

@@ -18,7 +18,7 @@ from app.request.state import LONG_QUERY, MAX_TRAIL, State
 from app.server.prefix import AppPath
 from app.settings import AppSettings
 from model.address.patch import MOST_CHANGES
-from model.runtime.run import MOST_STEPS
+from model.runtime.learn import MOST_STEPS
 
 # What a URL and a form can carry: no lone surrogates, one kind of line end.
 texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=60).map(lambda s: s.replace("\r\n", "\n"))

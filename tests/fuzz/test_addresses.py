@@ -10,7 +10,7 @@ from hypothesis import given
 
 from model.address.parser import Address, Calc, parse
 from model.errors import AddressError, ReaderError
-from model.explain.explanation import FLOOR, TOLERANCE
+from model.explain.terms import FLOOR, TOLERANCE
 from model.runtime.language_model import LanguageModel
 from model.runtime.run import Run
 from tests.fuzz.profiles import examples

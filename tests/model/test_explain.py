@@ -11,13 +11,9 @@ import torch
 
 from model.address.parser import Address, parse
 from model.errors import AddressError, ReaderError
-from model.explain.explanation import (
-    CHOSEN,
-    FLOOR,
-    SET,
-    TOLERANCE,
-    Explanation,
-)
+from model.explain.explain import CHOSEN, SET
+from model.explain.explanation import Explanation
+from model.explain.terms import FLOOR, TOLERANCE
 from model.loading import load
 from model.runtime.run import Run
 from tests.model.models import SHAPES, error_of, random_model

@@ -25,7 +25,7 @@ from app.services import Services, ServicesDep
 from model import Explanation, Run
 from model.address.parser import Calc, parse
 from model.errors import AddressError, ReaderError
-from model.explain.explanation import Term
+from model.explain.terms import Term
 
 TOP = 10
 EVERY_TERM = 2**31

@@ -23,7 +23,7 @@ from model.errors import AddressError
 
 if TYPE_CHECKING:
     from model import Run
-    from model.explain.explanation import Factor
+    from model.explain.terms import Factor
 
 MOST_TERMS = 2_000
 

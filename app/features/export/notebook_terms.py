@@ -12,7 +12,8 @@ from model.ops.softmax import Probabilities
 
 if TYPE_CHECKING:
     from model import Run
-    from model.explain.explanation import Explanation, Term
+    from model.explain.explanation import Explanation
+    from model.explain.terms import Term
 
 MOST_WRITTEN = 4_000  # terms; more are asked of the project
 MOST_NAMED = 400  # terms with the addresses of their factors beside them

@@ -21,7 +21,8 @@ from model.address.parser import Address, Calc, parse
 
 if TYPE_CHECKING:
     from model import Run
-    from model.explain.explanation import Explanation, Factor, Term
+    from model.explain.explanation import Explanation
+    from model.explain.terms import Factor, Term
 
 BARS = 5
 MOST_CELLS = 48  # rows and columns of a picture of several numbers

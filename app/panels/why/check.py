@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from app.render import numbers
-from model.explain.explanation import FLOOR, TOLERANCE
+from model.explain.terms import FLOOR, TOLERANCE
 
 if TYPE_CHECKING:
     from model.explain.explanation import Explanation

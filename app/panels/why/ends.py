@@ -15,7 +15,7 @@ from app.panels.why.trail import value_of
 from app.render.charts import Ints
 from model.address.parser import Address, Calc
 from model.errors import ReaderError
-from model.explain.explanation import SET
+from model.explain.explain import SET
 from model.explain.expression import expression_rule, rule_of
 from model.ops.base import Column, Computed, Ref, refs_in
 

@@ -38,7 +38,7 @@ from app.request.paths import SAFE, WHATIF
 from app.request.state import State
 from model.address.parser import Address, Calc
 from model.errors import ReaderError
-from model.explain.explanation import SET
+from model.explain.explain import SET
 from model.ops.op import Op
 
 if TYPE_CHECKING:

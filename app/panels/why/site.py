@@ -19,9 +19,9 @@ from app.render import formulas
 from app.render.tokens import sentence_html
 from app.request.state import State
 from model.address.parser import Address
-from model.explain.explanation import SLOPE
+from model.explain.explain import SLOPE
+from model.explain.gradients import gradient_formula
 from model.ops.update import step_formula
-from model.runtime.backward import gradient_formula
 
 if TYPE_CHECKING:
     from model import Run

@@ -18,7 +18,7 @@ from app.request.page_state import written
 from app.request.paths import LEARN
 from app.request.state import State
 from model.address.parser import Address
-from model.runtime.run import MOST_STEPS
+from model.runtime.learn import MOST_STEPS
 
 if TYPE_CHECKING:
     from model import Run

@@ -17,7 +17,8 @@ from model.ops.softmax import Probabilities, Weights
 
 if TYPE_CHECKING:
     from model import Run
-    from model.explain.explanation import Explanation, Factor, Term
+    from model.explain.explanation import Explanation
+    from model.explain.terms import Factor, Term
     from model.ops.op import Op
 
 PAGE = 10
