@@ -204,7 +204,9 @@ def run_answer(run: Run) -> schemas.RunAnswer:
 
 
 def explanation_answer(e: Explanation) -> schemas.ExplanationAnswer:
-    own = {name: getattr(e, name) for name in schemas.ExplanationAnswer.model_fields if hasattr(e, name)}
+    own = {name: getattr(e, name) for name in schemas.ExplanationAnswer.model_fields if hasattr(e, name)} | vars(
+        e.window
+    )
     return schemas.ExplanationAnswer.model_validate(
         own
         | {
