@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
-from app.panels.learning.view import LearnView, learn_view
+from app.panels.learning.view import learn_view
 from app.parts import base
 from app.parts.base import Here, Part, Scene
 from app.render import numbers
 from app.render.curves import along_slope
+from app.render.templating import Context
 from app.request.state import State
 from app.server.size import is_large
 from app.stores.jobs import Job
@@ -31,7 +32,7 @@ class Settings(base.Settings):
 class View:
     """`learnt` is None while the steps are being taken, or until they are asked for."""
 
-    learnt: LearnView | None
+    learnt: Context | None
     curve: Markup
     eta: str
     measured: bool
@@ -68,7 +69,7 @@ def view(scene: Scene, s: Settings) -> View:
     usual = measured(scene)
     etas = [(numbers.full(usual * times, 3), to(usual * times), usual * times == found.rate.eta) for times in TIMES]
     return replace(
-        empty, learnt=owned(scene, learn_view(scene.run, state, found)), curve=curve,
+        empty, learnt=learn_view(scene.run, state, found, scene.num.form), curve=curve,
         lower=found.losses[1] < found.losses[0], etas=etas,
     )  # fmt: skip
 
@@ -87,23 +88,6 @@ def begun(scene: Scene, *, go: bool) -> Job | None:
     while job is not None and not job.is_over and time.monotonic() < until:
         time.sleep(0.02)
     return job
-
-
-def owned(scene: Scene, learnt: LearnView) -> LearnView:
-    """The same view with its buttons belonging to this part's own form."""
-
-    def own(x: object) -> object:
-        if isinstance(x, Markup):
-            return Markup(str(x).replace('form="go"', f'form="{scene.num.form}"'))
-        if isinstance(x, tuple):
-            return tuple(own(one) for one in x)
-        if hasattr(x, "__dataclass_fields__"):
-            return replace(x, **{name: own(getattr(x, name)) for name in x.__dataclass_fields__})  # type: ignore[type-var]
-        return x
-
-    found = own(learnt)
-    assert isinstance(found, LearnView)
-    return found
 
 
 PART = Part(

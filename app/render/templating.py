@@ -35,6 +35,8 @@ HTMX_CONFIG = {
     ],
 }
 
+Context = dict[str, Any]  # what a template shows, by name
+
 NO_START = "The model reads its start token before every text, as it did in training. Checked: the text alone."
 
 YEAR = "public, max-age=31536000, immutable"

@@ -129,7 +129,7 @@ def test_a_step_that_raises_the_loss_is_said_to(model: LanguageModel):
     found = learn(run, 2)
     view = learn_view(run, state, found)
     word = "raises" if found.losses[1] > found.losses[0] else "lowers"
-    assert f"One step {word} the loss" in view.verdict
+    assert f"One step {word} the loss" in view["verdict"]
 
 
 @pytest.mark.parametrize(
@@ -219,9 +219,9 @@ def test_where_the_loss_has_come_to_0_the_words_agree(model: LanguageModel):
     found = learn(run, 5)
     assert found.losses[1:] == (0.0,) * 5
     view = learn_view(run, State(text=TEXT, eta=1000.0, steps=5), found)
-    says = " ".join(view.curve_says)
+    says = " ".join(view["curve_says"])
     assert "The lowest of these losses is" in says and "No step down" not in says
     assert "A loss cannot be negative" in says
-    assert "After step 1 the loss is 0" in view.steps_say and "η is large" not in view.steps_say
+    assert "After step 1 the loss is 0" in view["steps_say"] and "η is large" not in view["steps_say"]
     for n, token in enumerate(found.tokens):
         assert token == run.target or max(found.probabilities[0][n], found.probabilities[-1][n]) > 0

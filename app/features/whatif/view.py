@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from markupsafe import Markup
 
-from app.panels.learning.numbers import points
+from app.panels.learning.show import points
 from app.panels.why.numbers import exact
 from app.render import charts, numbers
 from app.render.curves import LogAxis

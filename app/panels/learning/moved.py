@@ -3,76 +3,63 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from itertools import groupby
 
-from markupsafe import Markup
-
-from app.panels.learning.numbers import Show
+from app.panels.learning.show import LearnedNumbers
 from app.render import numbers
 from app.render.curves import LogAxis
+from app.render.templating import Context
 from model import Run
 
 # What a block's parameters are called together.
 PARTS = {"attn": "attention", "mlp": "feed-forward", "ln1": "norms", "ln2": "norms"}
+OUTSIDE = "outside"
+
+Part = tuple[str, str]  # a block, or OUTSIDE, and what its parameters are called together
 
 
-@dataclass(frozen=True)
-class MovedRow:
-    """How far the weights of one part went."""
-
-    block: str
-    words: str
-    bar: Markup
-    one: Markup
-    all: Markup
-
-
-def moved(show: Show) -> tuple[tuple[MovedRow, ...], Markup, Markup]:
+def moved(show: LearnedNumbers) -> Context:
     """A row for each block's part, and for each tensor outside the blocks."""
-    graph = show.run.model.graph
-    named = [(_block_of(name), _part_of(show.run, name), name) for name in show.learned.moved]
-    groups: dict[tuple[str, str], list[str]] = {}
-    for block, part, name in named:
-        groups.setdefault((block, part), []).append(name)
-    order = sorted(groups, key=lambda key: (_rank(key[0], graph.config.n_layer), list(groups).index(key)))
-    sizes = {key: _together(show.learned.moved, groups[key]) for key in order}
+    parts: dict[Part, list[str]] = {}
+    for name in show.learned.moved:
+        parts.setdefault(_part_of(show.run, name), []).append(name)
+    order = sorted(parts, key=lambda part: -1 if part[0] == OUTSIDE else int(part[0].split()[1]))
+    sizes = {part: _together(show.learned.moved, parts[part]) for part in order}
     axis = LogAxis.over([size for pair in sizes.values() for size in pair])
-    rows = []
-    for block, keys in groupby(order, key=lambda key: key[0]):
-        for n, key in enumerate(keys):
-            one, every = sizes[key]
-            rows.append(
-                MovedRow(
-                    block if n == 0 else "",
-                    key[1],
-                    axis.bars(one, every) if show.k > 1 else axis.bars(one),
-                    show.short.number(_length_of(groups[key], 1), numbers.value(one)),
-                    show.short.number(_length_of(groups[key], show.k), numbers.value(every)),
-                )
-            )
-    return tuple(rows), axis.head(), _moved_says(order, sizes)
+    rows = [
+        _row(show, axis, block if n == 0 else "", words, parts[block, words], sizes[block, words])
+        for block, of_block in groupby(order, key=lambda part: part[0])
+        for n, (_, words) in enumerate(of_block)
+    ]
+    return {"moved": rows, "axis": axis.head(), "moved_says": _says(max(order, key=lambda part: sizes[part][1]), sizes)}
 
 
-def _moved_says(order: list[tuple[str, str]], sizes: dict[tuple[str, str], tuple[float, float]]) -> Markup:
-    key = max(order, key=lambda key: sizes[key][1])
-    if not sizes[key][1] > 0:
-        return Markup("No weight moved.")
-    where = key[1] if key[0] == "outside" else f"the {key[1]} weights of {key[0]}"
-    return Markup("The farthest way was that of {}.").format(where)
+def _row(
+    show: LearnedNumbers, axis: LogAxis, block: str, words: str, names: list[str], sizes: tuple[float, float]
+) -> Context:
+    """How far these parameters went in one step, and in all."""
+    one, every = sizes
+    return {
+        "block": block,
+        "words": words,
+        "bar": axis.bars(one, every) if show.k > 1 else axis.bars(one),
+        "one": show.buttons.number(_length_of(names, 1), numbers.value(one)),
+        "all": show.buttons.number(_length_of(names, show.k), numbers.value(every)),
+    }
 
 
-def _rank(block: str, n_layer: int) -> int:
-    return -1 if block == "outside" else int(block.split()[1])
+def _says(farthest: Part, sizes: dict[Part, tuple[float, float]]) -> str:
+    block, words = farthest
+    if not sizes[farthest][1] > 0:
+        return "No weight moved."
+    return f"The farthest way was that of {words if block == OUTSIDE else f'the {words} weights of {block}'}."
 
 
-def _block_of(name: str) -> str:
-    return f"block {name.split('.')[1]}" if name.startswith("blocks.") else "outside"
-
-
-def _part_of(run: Run, name: str) -> str:
+def _part_of(run: Run, name: str) -> Part:
     node = run.model.graph[name]
-    return PARTS.get(node.part, node.part) if node.block is not None else name if "." not in name else node.part
+    if node.block is None:
+        return OUTSIDE, name if "." not in name else node.part
+    return f"block {node.block}", PARTS.get(node.part, node.part)
 
 
 def _together(moved: dict[str, tuple[float, float]], names: list[str]) -> tuple[float, float]:
