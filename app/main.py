@@ -19,7 +19,6 @@ from app.features.about import routes as about
 from app.features.api import generate as api_generate
 from app.features.api import jobs as api_jobs
 from app.features.api import routes as api
-from app.features.embed import files as embed_files
 from app.features.embed import routes as embed
 from app.features.explore import routes as explore
 from app.features.export import routes as export
@@ -127,7 +126,6 @@ def create_app(settings: AppSettings | None = None) -> FastAPI:
     app.add_middleware(logs.Access, settings=settings)
     add_handlers(app)
     app.add_exception_handler(StillLoading, still_loading)
-    app.include_router(embed_files.router)  # before the embeds by name
     for pages in (home, explore, lessons, generate, learn, whatif):
         app.include_router(pages.router, dependencies=[Depends(model_ready)])
     for others in (embed, export, about, model_pages, share, card, oembed, api, api_generate, api_jobs, health):

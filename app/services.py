@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
 from app.render.templating import Templates
+from app.request.state import State
 from app.settings import AppSettings
 from app.stores.cards import CardStore
 from app.stores.generations import Generations
 from app.stores.jobs import JobStore
 from app.stores.models import ModelStore
 from app.stores.runs import RunStore
+from model import Run
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,11 @@ class Services:
     generations: Generations
     templates: Templates
     cards: CardStore = field(default_factory=CardStore)
+
+    def page(self, template: str, state: State, run: Run | None = None, /, **context: Any) -> str:
+        """HTML of a template that sees the state, the models and the run."""
+        of_run = {"run": run, "model": run.model} if run else {}
+        return self.templates.render(template, state=state, models=self.models, **of_run, **context)
 
     def close(self) -> None:
         """End the work: jobs and what waits are called off."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from app.features.embed import host_script
+from app.features.share import host_script
 from tests.conftest import ROOT
 
 EXAMPLE = "https://numbers.example.org"

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import ValidationError
 from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import JSONResponse, Response
 
+from app.request import answers
+from app.request.htmx import Htmx
 from app.request.look import Look, look_of
 from app.request.page_state import HINTS, reader_error
-from app.request.state import RunQuery, State
+from app.request.state import State
 from app.server.limits import TooMany
 from app.server.prefix import path_of
 from app.server.security import FRAMED, HEADERS
-from app.services import Services
+from app.services import Services, services_of
 from app.stores.budgeted import Busy
 from model.errors import CheckpointError, ReaderError, TargetError
 
@@ -41,10 +42,29 @@ TITLES = {
     "set": "That number cannot be set",
 }
 
-# Pages whose form is shown again, with what the reader put in.
-FORMS = {"/explore": "sentence/_ask.html", "/whatif": "sentence/_ask.html", "/learn": "learn/_form.html"}
+# What features say of their own pages: the template of the form that is shown again, with what the reader put in; or
+# what writes the whole page with what is wrong in it.
+FORMS: dict[str, str] = {}
+PAGES: dict[str, Callable[[Services, Fault, QueryParams], str]] = {}
 
 BODY = 'Send JSON with Content-Type: application/json, as in {"text": "The cat sat on the", "steps": 3}.'
+
+# pydantic's kinds of errors in words; `{given}` is what was given, the others are the bounds of the field.
+SAYS = {
+    "missing": "is missing",
+    "json_invalid": "is not valid JSON",
+    "int_parsing": "is “{given}”, but must be a whole number",
+    "int_parsing_size": "is too large",
+    "bool_parsing": "is “{given}”, but must be 0 or 1",
+    "greater_than_equal": "is {given}, but may not be less than {ge}",
+    "greater_than": "is {given}, but must be more than {gt}",
+    "less_than_equal": "is {given}, but may not be more than {le}",
+    "literal_error": "is “{given}”, but must be {choices}",
+    "string_too_long": "is longer than {max_length} characters",
+    "too_long": "is given more than {max_length} times",
+    "float_parsing": "is “{given}”, but must be a number",
+    "finite_number": "is “{given}”, but must be a number",
+}
 
 OF_THE_BODY = (400, 408, 413)  # statuses for one that cannot be read (raised by FastAPI), is too slow, is too large
 
@@ -73,6 +93,11 @@ class Fault:
         if self.part:
             return TITLES.get(self.part, f"“{self.part}” cannot be read")
         return "There is no such page" if self.status == 404 else "That cannot be done"
+
+    @property
+    def is_of_what_was_asked(self) -> bool:
+        """Whether another try at the same page may do: not where it is missing or broken."""
+        return self.code != "internal" and not self.code.startswith("http_")
 
     def json(self) -> dict[str, dict[str, str]]:
         return {"error": {"code": self.code, "message": self.message, "hint": self.hint, "part": self.part}}
@@ -109,30 +134,16 @@ def fault_of(error: Exception) -> Fault:
 def _malformed(error: Mapping[str, Any]) -> Fault:
     """A parameter that FastAPI could not read, in words."""
     part = str(next(place for place in reversed(error["loc"]) if isinstance(place, str)))
-    given, limits = str(error.get("input", ""))[:80], error.get("ctx", {})
-    choices = re.sub(r"'(.*?)'", r"“\1”", str(limits.get("expected")))  # pydantic writes 'sgd' or 'adamw'
-    says = {
-        "missing": "is missing",
-        "json_invalid": "is not valid JSON",
-        "int_parsing": f"is “{given}”, but must be a whole number",
-        "int_parsing_size": "is too large",
-        "bool_parsing": f"is “{given}”, but must be 0 or 1",
-        "greater_than_equal": f"is {given}, but may not be less than {str(limits.get('ge')).removesuffix('.0')}",
-        "greater_than": f"is {given}, but must be more than {str(limits.get('gt')).removesuffix('.0')}",
-        "less_than_equal": f"is {given}, but may not be more than {str(limits.get('le')).removesuffix('.0')}",
-        "literal_error": f"is “{given}”, but must be {choices}",
-        "string_too_long": f"is longer than {limits.get('max_length')} characters",
-        "too_long": f"is given more than {limits.get('max_length')} times",
-        "float_parsing": f"is “{given}”, but must be a number",
-        "finite_number": f"is “{given}”, but must be a number",
-    }
+    bounds = {name: str(bound).removesuffix(".0") for name, bound in error.get("ctx", {}).items()}
+    expected = bounds.get("expected", "")  # as pydantic writes it: 'sgd' or 'adamw'
+    said = SAYS.get(error["type"], "cannot be read").format(
+        given=str(error.get("input", ""))[:80], choices=re.sub(r"'(.*?)'", r"“\1”", expected), **bounds
+    )
     name = "body of the request" if error["loc"][0] == part == "body" else f"parameter {part}"
-    message = f"The {name} {says.get(error['type'], 'cannot be read')}."
-    if error["type"] == "literal_error":
-        hint = "Write " + re.sub(r"'(.*?)'", rf"{part}=\1", str(limits.get("expected"))) + "."
-    else:
-        hint = BODY if part == "body" else HINTS.get(part, "")
-    return Fault(400, "bad_parameter", message, hint, part)
+    hint = BODY if part == "body" else HINTS.get(part, "")
+    if expected:
+        hint = "Write " + re.sub(r"'(.*?)'", rf"{part}=\1", expected) + "."
+    return Fault(400, "bad_parameter", f"The {name} {said}.", hint, part)
 
 
 def add_handlers(app: FastAPI) -> None:
@@ -159,25 +170,28 @@ def answer(request: Request, fault: Fault, headers: dict[str, str]) -> Response:
     """JSON for the API, a fragment for HTMX (put into the page's notice), a page otherwise."""
     if path_of(request).startswith("/api/"):
         return JSONResponse(fault.json(), fault.status, headers)
-    headers |= {"Vary": "HX-Request, HX-Target, HX-History-Restore-Request", "Cache-Control": "no-cache"}
-    services: Services = request.app.state.services
-    kept = kept_state(services, request.query_params)
+    services, query, path = services_of(request), request.query_params, path_of(request)
+    kept = kept_state(services, query)
     if fault.code == "bad_target":
         fault = replace(fault, offers=(*with_space(services, kept), *fault.offers))
-    path = path_of(request) if path_of(request) in FORMS else ""
-    given = {name: request.query_params.get(name, "") for name in ("target", "eta", "optimizer", "steps")}
-    context = {
-        "fault": fault, "state": kept, "models": services.models, "path": path, "form": FORMS.get(path, ""),
-        "fields": given | {"text": kept.text, "steps": given["steps"] or str(kept.steps)},
-    }  # fmt: skip
-    if request.headers.get("HX-Request") and not request.headers.get("HX-History-Restore-Request"):
+    form = FORMS.get(path, "")
+    context = {"fault": fault, "path": path if form else "", "form": form, "fields": kept_fields(query, kept)}
+    if Htmx.of(request).wants_part:
         headers |= {"HX-Retarget": "#notice", "HX-Reswap": "innerHTML", "HX-Reselect": "#fault", "HX-Push-Url": "false"}
-        html = services.templates.render("errors/_error.html", **context)
-    elif path_of(request).startswith(FRAMED):
-        html = services.templates.render("embed/error.html", look=kept_look(request.query_params), **context)
+        html = services.page("errors/_error.html", kept, **context)
+    elif path.startswith(FRAMED):
+        html = services.page("embed/error.html", kept, look=kept_look(query), **context)
+    elif path in PAGES and fault.is_of_what_was_asked:
+        html = PAGES[path](services, fault, query)
     else:
-        html = services.templates.render("errors/page.html", **context)
-    return HTMLResponse(html, fault.status, headers)
+        html = services.page("errors/page.html", kept, **context)
+    return answers.html(html, fault.status, headers)
+
+
+def kept_fields(query: QueryParams, kept: State) -> dict[str, str]:
+    """What stands in the form again."""
+    given = {name: query.get(name, "") for name in ("target", "eta", "optimizer", "steps")}
+    return given | {"text": kept.text, "steps": given["steps"] or str(kept.steps)}
 
 
 def kept_look(query: QueryParams) -> Look:
@@ -205,12 +219,6 @@ def kept_state(services: Services, query: QueryParams) -> State:
     numbers set are left out, since they may be what is wrong."""
     model = query.get("model", "")
     model = model if model in services.models else ""
-    bos = query.get("bos", "1").lower() not in ("0", "false", "off", "no", "f", "n")
-    text = query.get("text", services.models.entry(model).text).replace("\r\n", "\n")
-    text = text[: services.settings.max_text]
-    state = State().replace(model=model, text=text, target=query.get("target", ""), bos=bos, at=query.get("at", ""))
-    try:
-        ways = RunQuery.model_validate({name: query[name] for name in ("eta", "optimizer", "steps") if name in query})
-    except ValidationError:
-        return state
-    return state.replace(eta=ways.eta, optimizer=ways.optimizer, steps=ways.steps)
+    text = query.get("text", services.models.entry(model).text).replace("\r\n", "\n")[: services.settings.max_text]
+    state = State.readable(query, "bos", "eta", "optimizer", "steps")
+    return state.replace(model=model, text=text, target=query.get("target", ""), at=query.get("at", ""))

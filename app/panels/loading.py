@@ -8,9 +8,11 @@ from __future__ import annotations
 import asyncio
 
 from fastapi import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 
 from app.panels.errors import kept_state
+from app.request import answers
+from app.request.htmx import HtmxDep
 from app.services import Services, ServicesDep
 from app.stores.models import Loading
 
@@ -27,10 +29,10 @@ class StillLoading(Exception):
         self.loading = loading
 
 
-async def model_ready(request: Request, services: ServicesDep) -> None:
+async def model_ready(request: Request, services: ServicesDep, htmx: HtmxDep) -> None:
     """For routes of pages: begin to read the model that the request names. Raises StillLoading, ReaderError, Busy."""
     name = request.query_params.get("model", "")
-    if request.method != "GET" or "HX-Request" in request.headers or (name and name not in services.models):
+    if request.method != "GET" or htmx.wants_part or (name and name not in services.models):
         return
     found = services.models.begin(name)
     if not isinstance(found, Loading):
@@ -47,10 +49,5 @@ async def still_loading(request: Request, error: Exception) -> Response:
     """The page that shows how far it is: 202, for it is not what was asked for."""
     assert isinstance(error, StillLoading)
     services: Services = request.app.state.services
-    html = services.templates.render(
-        "loading/page.html",
-        state=kept_state(services, request.query_params),
-        models=services.models,
-        loading=error.loading,
-    )
-    return HTMLResponse(html, 202, HEADERS)
+    state = kept_state(services, request.query_params)
+    return answers.html(services.page("loading/page.html", state, loading=error.loading), 202, HEADERS)

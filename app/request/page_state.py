@@ -10,6 +10,7 @@ state.replace(row=3).url(AppPath("/slice"))           # "/slice?row=3": what is 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, NamedTuple, Self, get_args, get_origin
@@ -102,6 +103,15 @@ class PageState(BaseModel):
             return cls.model_validate(given)
         except ValidationError as error:
             raise reader_error(error.errors()) or RequestValidationError(error.errors()) from None
+
+    @classmethod
+    def readable(cls, query: Mapping[str, Any], *names: str) -> Self:
+        """What of these parameters can be read; the others are at their defaults."""
+        found = cls()
+        for name in names:
+            with suppress(RequestValidationError, ReaderError):
+                found = found.replace(**{name: getattr(cls.from_query({name: query.get(name, "")}), name)})
+        return found
 
     @field_validator("*", mode="before")
     @classmethod

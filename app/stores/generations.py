@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -48,6 +48,12 @@ def key_of(models: Catalogue, asked: GenerationState) -> GenerationKey:
         check_whole("pick", token, entry.config.d_vocab - 1, "Write STEP:ID; the id is a token of the vocabulary.")
     stop = asked.stop.replace("\\n", "\n")
     return GenerationKey(entry.name, asked.text, asked.bos, asked.sampling, stop, asked.picks, asked.compare)
+
+
+def spelled(model: LanguageModel, tokens: Sequence[int]) -> tuple[str, bool]:
+    """What to write as a text to get these tokens, and whether with a start token."""
+    bos = bool(tokens) and tokens[0] == model.tokenizer.start_id
+    return model.spelled(list(tokens[1:] if bos else tokens)), bos
 
 
 @dataclass(frozen=True)

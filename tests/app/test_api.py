@@ -12,8 +12,8 @@ import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from app.features.api import schemas
 from app.main import create_app
+from app.panels import schemas
 from app.settings import AppSettings
 from model import Run, load
 from tests.app.conftest import TEXT

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 from starlette.routing import Route
 
-from app.features.embed import host_script
+from app.features.share import host_script
 from tests.browser.conftest import Watch, serve
 from tests.embedding_docs import snippets
 

@@ -8,9 +8,11 @@ from importlib import metadata
 from itertools import takewhile
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
-from starlette.responses import HTMLResponse, Response
+from fastapi import APIRouter, Query
+from starlette.responses import Response
 
+from app.request import answers
+from app.request.htmx import HtmxDep
 from app.request.state import State
 from app.services import Services, ServicesDep
 from app.stores.catalogue import Entry
@@ -20,7 +22,6 @@ from model.study.heads import KINDS, HeadScores
 
 router = APIRouter(include_in_schema=False)
 
-HEADERS = {"Vary": "HX-Request", "Cache-Control": "no-cache"}
 EXCERPT = 700  # characters of a model's own card
 
 
@@ -64,33 +65,29 @@ COLUMNS = {
 async def about(services: ServicesDep, model: Annotated[str, Query()] = "") -> Response:
     """The page; the table of heads comes in by its own request."""
     entry = services.models.entry(model)
-    html = services.templates.render(
+    html = services.page(
         "about/page.html",
-        state=State(model=model, text=entry.text),
-        models=services.models,
+        State(model=model, text=entry.text),
         excerpts={e.name: excerpt(e) for e in services.models},
         libraries=LIBRARIES,
         entry=entry,
     )
-    return HTMLResponse(html, headers=HEADERS)
+    return answers.html(html)
 
 
 @router.api_route("/about/heads", methods=["GET", "HEAD"])
-async def heads(request: Request, services: ServicesDep, model: Annotated[str, Query()] = "") -> Response:
+async def heads(services: ServicesDep, htmx: HtmxDep, model: Annotated[str, Query()] = "") -> Response:
     """The table of one model's heads: a page of its own, or the part of one that HTMX asks for."""
     entry = services.models.entry(model)
-    is_part = "HX-Request" in request.headers and "HX-History-Restore-Request" not in request.headers
-    html = await services.runs.in_thread(lambda: render_heads(services, entry, is_part))
-    return HTMLResponse(html, headers=HEADERS)
+    return answers.html(await services.runs.in_thread(lambda: render_heads(services, entry, htmx.wants_part)))
 
 
 def render_heads(services: Services, entry: Entry, is_part: bool) -> str:
     name = "" if entry.name == services.models.default else entry.name
     state = State(model=name, text=entry.text)
-    return services.templates.render(
+    return services.page(
         "about/_heads.html" if is_part else "about/heads_page.html",
-        state=state,
-        models=services.models,
+        state,
         entry=entry,
         rows=[(scores, head_url(state, scores)) for scores in services.models.heads(entry.name)],
         columns=COLUMNS,

@@ -9,12 +9,12 @@ from pydantic import Field
 from starlette.responses import Response
 
 from app.dependencies import generation_of
-from app.features.api import schemas
-from app.features.api.routes import ERRORS, Limit, answer
-from app.features.generate.view import spelled
+from app.features.api.routes import ERRORS, Limit
+from app.panels import schemas
+from app.request import answers
 from app.request.generation import GenerationQuery, GenerationState
 from app.services import ServicesDep
-from app.stores.generations import Generation, key_of
+from app.stores.generations import Generation, key_of, spelled
 from model import LanguageModel
 from model.runtime.choice_address import ChoiceAddress
 from model.runtime.generate import Step
@@ -131,7 +131,7 @@ async def generate(query: Annotated[GenerateQuery, Query()], services: ServicesD
     ask = generation_of(services.models, query)
     seconds = PATIENCE * services.settings.generate_seconds
     generation = await services.generations.advance(key_of(services.models, ask), ask.n, seconds)
-    return await services.runs.in_thread(lambda: answer(generated(generation, ask, query.limit)))
+    return await services.runs.in_thread(lambda: answers.json(generated(generation, ask, query.limit)))
 
 
 def generated(generation: Generation, ask: GenerationState, limit: int) -> Generated:

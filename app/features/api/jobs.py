@@ -12,8 +12,9 @@ from pydantic import Field
 from starlette.responses import Response, StreamingResponse
 
 from app.dependencies import run_state
-from app.features.api import schemas
 from app.features.api.routes import ERRORS
+from app.panels import schemas
+from app.request import answers
 from app.request.paths import LEARN
 from app.request.state import RunQuery
 from app.server.prefix import AppPath, rooted
@@ -162,7 +163,7 @@ def answer(services: Services, job: Job) -> Response:
     )
     status = 200 if job.is_over else 202
     headers = {"Cache-Control": "no-store", "Location": url}
-    return Response(body.model_dump_json(), status, headers, "application/json")
+    return answers.json(body, status, headers)
 
 
 def result(services: Services, job: Job) -> LearnedAnswer:

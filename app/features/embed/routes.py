@@ -6,35 +6,24 @@ all links and forms within it carry on. Each answers HTMX with the part of the p
 
 from __future__ import annotations
 
-from typing import Any
-from urllib.parse import urlsplit
+from dataclasses import dataclass
 
 from fastapi import APIRouter, Request
 from starlette.exceptions import HTTPException
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 
-from app.dependencies import StateDep
-from app.features.explore.routes import (
-    HEADERS,
-    ZONES,
-    requested_zone,
-    selected,
-    untaken,
-)
+from app.dependencies import StateDep, page_state
+from app.panels.selection import ZONES, selected, untaken
 from app.panels.sentence import heading, sentence_view
-from app.panels.shared import (
-    HIDES,
-    What,
-    can_hide,
-    of_number,
-    of_part,
-    part_run,
-)
+from app.panels.shared import CARDS, HIDES, Asked, NotShared, SharedPage, What, number_asked, of_number, shares
 from app.panels.values.view import values_view
 from app.panels.why.view import why_view
 from app.parts.base import Here, Part, Settings
+from app.parts.share import can_hide, of_part, part_run
 from app.parts.show import part_html, settings_of
 from app.parts.table import PARTS
+from app.request import answers, look
+from app.request.htmx import Htmx, HtmxDep
 from app.request.look import Look, look_of
 from app.request.paths import EMBED, EXPLORE
 from app.request.state import State
@@ -45,94 +34,118 @@ from model import Run
 router = APIRouter(include_in_schema=False)
 
 # Pages of numbers, and what they are called.
-NUMBERS: dict[str, What] = {"why": "why", "values": "values"}
-TITLES: dict[What, str] = {"why": "Why this number", "values": "Numbers of a run"}
+TITLES: dict[str, tuple[What, str]] = {
+    "why": ("why", "Why this number"),
+    "values": ("values", "Numbers of a run"),
+}
 
 
-@router.api_route("/embed/{name}", methods=["GET", "HEAD"])
-async def embed(request: Request, name: str, state: StateDep, services: ServicesDep) -> Response:
+@router.api_route(look.PATH, methods=["GET", "HEAD"])
+async def stylesheet(request: Request) -> Response:
+    """What `accent` and `hide` mean. The same query always gives the same rules."""
+    controls = dict.fromkeys(name for part in PARTS.values() for name in can_hide(part))
+    asked = look_of(request.query_params, [*look.SECTIONS, *controls])
+    return Response(asked.css, media_type="text/css", headers={"Cache-Control": "public, max-age=86400"})
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What every page of this room is made with. `origin` is this site's scheme and host."""
+
+    services: Services
+    look: Look
+    htmx: Htmx
+    origin: str
+
+
+@router.api_route(EMBED + "{name}", methods=["GET", "HEAD"])
+async def embed(request: Request, name: str, state: StateDep, services: ServicesDep, htmx: HtmxDep) -> Response:
     """The page, or for HTMX a part of it."""
-    origin = origin_of(request)
-    if what := NUMBERS.get(name):
-        given = look_of(request.query_params, HIDES[what])
-        asked = state.replace(page=AppPath(f"/embed/{what}"), look=given.query)
-        zone = requested_zone(request.headers)
-        html = await services.runs.use(asked, lambda run: numbers_page(services, what, run, asked, given, zone, origin))
-        return HTMLResponse(html, headers=HEADERS)
+    query, origin = request.query_params, origin_of(request)
+    if name in TITLES:
+        what, title = TITLES[name]
+        frame = Frame(services, look_of(query, HIDES[what]), htmx, origin)
+        asked = state.replace(page=AppPath(EMBED + what), look=frame.look.query)
+        return answers.html(await services.runs.use(asked, lambda run: numbers_page(frame, run, asked, what, title)))
     part = PARTS.get(name)
     if part is None:
         raise HTTPException(404)
-    settings, given = settings_of(part, request.query_params), look_of(request.query_params, can_hide(part))
-    asked, wants = part_state(request, part, state, settings, given), wanted(request)
-    html = await services.runs.use(
-        asked, lambda run: part_page(services, part, run, asked, settings, given, wants, origin)
-    )
-    return HTMLResponse(html, headers=HEADERS | {"Vary": f"{HEADERS['Vary']}, HX-Current-URL"})
+    settings, frame = settings_of(part, query), Frame(services, look_of(query, can_hide(part)), htmx, origin)
+    asked = part_state(frame, part, part_run(part, state, query), settings)
+    html = await services.runs.use(asked, lambda run: part_page(frame, part, run, asked, settings))
+    return answers.html(html, headers={"Vary": f"{answers.ANEW['Vary']}, HX-Current-URL"})
 
 
 # -- numbers
 
 
-def numbers_page(services: Services, what: What, run: Run, asked: State, given: Look, zone: str, origin: str) -> str:
+def numbers_page(frame: Frame, run: Run, asked: State, what: What, title: str) -> str:
     """The explanation of one number, or a window of numbers with the explanation of the one chosen."""
     state = selected(run, asked)
     shown = untaken(run, state)
+    zone = frame.htmx.one_of(ZONES)
     names = ZONES | {"": f"embed/{what}.html", "zones": "embed/_numbers.html"}
-    return services.templates.render(
+    return frame.services.page(
         names[zone],
+        state,
+        run,
         what=what,
-        heading_text=TITLES[what],
-        state=state,
-        run=run,
-        model=run.model,
-        models=services.models,
+        heading_text=title,
         title=heading(run, shown.at),
         fragment=bool(zone),
         sentence=sentence_view(run, shown),
         why=why_view(run, state),
         values=values_view(run, shown) if what == "values" else None,
-        look=given,
+        look=frame.look,
         full=state.url(EXPLORE),
         shared=of_number(run, state, what),
-        origin=origin,
+        origin=frame.origin,
     )
+
+
+@shares(f"{EMBED}why")
+@shares(f"{EMBED}values")
+def shared_numbers(services: Services, page: SharedPage) -> Asked:
+    return number_asked(services, page, TITLES[page.name][0])
 
 
 # -- a live part
 
 
-def part_state(request: Request, part: Part, state: State, settings: Settings, given: Look) -> State:
+def part_state(frame: Frame, part: Part, state: State, settings: Settings) -> State:
     """The run of the part. Its numbers open on its own page where it stands alone: not in a lesson around it.
 
     Where HTMX asks, the page that it asks from tells.
     """
-    state = part_run(part, state, request.query_params)
-    around = urlsplit(request.headers.get("HX-Current-URL", "")).path
-    if wanted(request) and not around.startswith(rooted(AppPath(EMBED))):
+    if frame.htmx.wants_part and not frame.htmx.around.startswith(rooted(AppPath(EMBED))):
         return state
-    return state.replace(page=AppPath(f"/embed/{part.name}"), own=tuple(settings.query()), look=given.query)
+    return state.replace(page=AppPath(EMBED + part.name), own=tuple(settings.query()), look=frame.look.query)
 
 
-def wanted(request: Request) -> str:
-    """The id of what HTMX replaces; "" for the whole page."""
-    asks = "HX-Request" in request.headers and "HX-History-Restore-Request" not in request.headers
-    return request.headers.get("HX-Target", "part") if asks else ""
-
-
-def part_page(
-    services: Services, part: Part, run: Run, asked: State, settings: Settings, given: Look, wants: str, origin: str
-) -> str:  # fmt: skip
+def part_page(frame: Frame, part: Part, run: Run, asked: State, settings: Settings) -> str:
     """The page, the part itself, or the why panel."""
-    state = selected(run, asked) if asked.at else asked
-    context: dict[str, Any] = {"state": state, "run": run, "model": run.model, "models": services.models}
-    why = why_view(run, state) if state.at and wants in ("", "why") else None
-    if wants == "why" and why:
-        return services.templates.render("why/_why.html", why=why, **context)
+    state, services = selected(run, asked) if asked.at else asked, frame.services
+    wants_why = frame.htmx.target == "why"
+    why = why_view(run, state) if state.at and (wants_why or not frame.htmx.wants_part) else None
+    if wants_why and why:
+        return services.page("why/_why.html", state, run, why=why)
     html = part_html(services, part, run, state, settings)
-    if wants:
+    if frame.htmx.wants_part:
         return html
     here = Here(part, state.select("").replace(order="size"), settings)
-    context |= {"full": here.lesson_url, "shared": of_part(run, part, state, settings), "origin": origin}
-    return services.templates.render(
-        "parts/embed.html", part=part, here=here, html=html, why=why, look=given, **context
-    )
+    return services.page(
+        "parts/embed.html", state, run, part=part, here=here, html=html, why=why, look=frame.look, full=here.lesson_url,
+        shared=of_part(run, part, state, settings), origin=frame.origin,
+    )  # fmt: skip
+
+
+@shares(f"{EMBED}*")
+def shared_part(services: Services, page: SharedPage) -> Asked:
+    part = PARTS.get(page.name)
+    if part is None:
+        raise NotShared
+    settings, state = settings_of(part, page.query), part_run(part, page_state(services, page.query), page.query)
+    return Asked(state, lambda run: of_part(run, part, state, settings))
+
+
+CARDS |= {f"embed/{part.name}": (part.title, part.about) for part in PARTS.values()}

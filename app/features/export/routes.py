@@ -15,15 +15,16 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from app.dependencies import StateDep
-from app.features.api import routes as api
 from app.features.export import view as export
 from app.features.export.notebook import notebook
 from app.features.export.view import TERMS, File, Origin
-from app.features.lessons import routes as lessons
-from app.features.lessons.table import LESSONS
+from app.panels import data
+from app.panels.articles import ARTICLES
 from app.parts.base import Here
+from app.parts.share import part_run
 from app.parts.show import part_html, settings_of
 from app.parts.table import PARTS
+from app.request.answers import attachment
 from app.request.page_state import Hint, PageState
 from app.request.state import State
 from app.server.prefix import origin_of
@@ -80,20 +81,20 @@ async def why(request: Request, state: StateDep, services: ServicesDep, wanted: 
 @router.api_route("/lessons/{name}.html", methods=["GET", "HEAD"])
 async def lesson(request: Request, name: str, state: StateDep, services: ServicesDep, wanted: Wanted) -> Response:
     """A whole lesson with all its live parts."""
-    found = next((one for one in LESSONS if one.name == name), None)
+    found = ARTICLES.get(name)
     if found is None:
         raise HTTPException(404)
-    plain = State(model=state.model, text=state.text, target=state.target, bos=state.bos)
-    state = found.aimed(plain, asked=bool({"target", "text"} & set(request.query_params)))
+    plain = State().replace(model=state.model, text=state.text, target=state.target, bos=state.bos)
+    state = found.aimed(plain, bool({"target", "text"} & set(request.query_params)))
     origin = file_origin(request, links=wanted.links)
 
     def work(run: Run) -> Response:
         file = file_of(services, run, state, origin)
-        html = finished(lessons.written(services, found, run, state, everything=True)[0])
+        html = finished(found.html(services, run, state))
         file.follow([html], wanted.depth)
         page = {"page_url": origin.site + state.url(found.path), "page_name": found.title}
         return html_file(
-            services, "lesson", run, file, name, lesson=found, html=file.piece(html), panels=file.panels(), **page
+            services, "lesson", run, file, name, lesson=found.about, html=file.piece(html), panels=file.panels(), **page
         )
 
     return await services.runs.use(state, work)
@@ -108,7 +109,7 @@ async def ipynb(request: Request, state: StateDep, services: ServicesDep, wanted
         at = single(run, state.at)
         url = file_of(services, run, state, origin).on_site(at) if origin.site else ""
         body = notebook(run, at, url=url, version=origin.version)
-        return api.attachment(body, "application/x-ipynb+json", f"why_{at}", "ipynb")
+        return attachment(body, "application/x-ipynb+json", f"why_{at}", "ipynb")
 
     return await services.runs.use(state, work)
 
@@ -121,13 +122,13 @@ async def terms(state: StateDep, services: ServicesDep, format: Annotated[Format
     """All terms of an explanation."""
 
     def work(run: Run) -> Response:
-        e = run.explain(single(run, state.at), limit=api.EVERY_TERM)
+        e = run.explain(single(run, state.at), limit=data.EVERY_TERM)
         if format == "csv":
-            return api.terms_csv(e)
+            return data.terms_csv(e)
         if format == "npy":
-            return api.attachment(npy(term_table(e)), "application/octet-stream", f"terms_of_{e.address}", "npy")
-        body = api.explanation_answer(e).model_dump_json()
-        return api.attachment(body, "application/json", f"terms_of_{e.address}", "json")
+            return attachment(npy(term_table(e)), "application/octet-stream", f"terms_of_{e.address}", "npy")
+        body = data.explanation_answer(e).model_dump_json()
+        return attachment(body, "application/json", f"terms_of_{e.address}", "json")
 
     return await services.runs.use(state, work)
 
@@ -137,11 +138,11 @@ async def values(state: StateDep, services: ServicesDep, format: Annotated[Forma
     """The numbers at an address, which may name many."""
 
     def work(run: Run) -> Response:
-        api.ready(run, state.at)
+        data.ready(run, state.at)
         if format == "json":
-            answer = api.values_json(services, run, state.at)
-            return api.attachment(bytes(answer.body), "application/json", str(parse(state.at)), "json")
-        return (api.values_csv if format == "csv" else api.values_npy)(services, run, state.at)
+            answer = data.values_json(services, run, state.at)
+            return attachment(bytes(answer.body), "application/json", str(parse(state.at)), "json")
+        return data.VALUES[format](services, run, state.at)
 
     return await services.runs.use(state, work)
 
@@ -156,9 +157,7 @@ async def part(request: Request, name: str, state: StateDep, services: ServicesD
     if found is None:
         raise HTTPException(404)
     settings = settings_of(found, request.query_params)
-    if found.run and not {"model", "text"} & set(request.query_params):
-        state = found.run
-    state = state.select("").replace(order="size")
+    state = part_run(found, state, request.query_params).select("").replace(order="size")
     origin = file_origin(request, links=wanted.links)
 
     def work(run: Run) -> Response:
@@ -190,7 +189,7 @@ def single(run: Run, at: str) -> str:
     """The address in its usual spelling. Raises AddressError where it is not one number, StepsNotTaken."""
     if not at:
         raise AddressError("No number is named.", "Name one with at=, as in at=logits[0,5].")
-    api.ready(run, at).explain(at, limit=0)
+    data.ready(run, at).explain(at, limit=0)
     return str(parse(at))
 
 
@@ -239,7 +238,7 @@ def html_file(services: Services, kind: str, run: Run, file: File, name: str, **
         most_tokens=MOST_TOKENS,
         **context,
     )
-    answer = api.attachment(html, "text/html; charset=utf-8", f"{kind}_{name}", "html")
+    answer = attachment(html, "text/html; charset=utf-8", f"{kind}_{name}", "html")
     answer.headers["Content-Security-Policy"] = f"{policy}; frame-ancestors 'self'"
     return answer
 

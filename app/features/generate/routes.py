@@ -9,23 +9,22 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Request
-from fastapi.exceptions import RequestValidationError
 from pydantic import Field
 from starlette.datastructures import QueryParams
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 
 from app.dependencies import generation_state
-from app.features.explore.routes import HEADERS
 from app.features.generate.choice import ROWS, choice_view
 from app.features.generate.view import cache_view, explored, text_view
 from app.panels import errors
 from app.render.links import Links
+from app.request import answers
 from app.request.generation import MOST_TOKENS, GenerationState, opening
+from app.request.htmx import HtmxDep
 from app.request.page_state import Hint, PageState, written
+from app.request.paths import GENERATE
 from app.services import Services, ServicesDep
-from app.stores.budgeted import Busy
 from app.stores.generations import Generation, key_of
-from model.errors import ReaderError
 
 
 class Growing(PageState):
@@ -42,32 +41,22 @@ FRAGMENT_SECONDS = 0.25  # with HTMX, tokens appear as they are made
 LONG_HERE = 160  # characters of the link to a run, from which on numbers are buttons
 
 
-@router.api_route("/generate", methods=["GET", "HEAD"])
-async def generate(request: Request, services: ServicesDep) -> Response:
+@router.api_route(GENERATE, methods=["GET", "HEAD"])
+async def generate(request: Request, services: ServicesDep, htmx: HtmxDep) -> Response:
     """The page, or the fragment that HTMX asks for."""
-    query = request.query_params
-    is_htmx = "HX-Request" in request.headers and "HX-History-Restore-Request" not in request.headers
-    part = request.headers.get("HX-Target", "") if is_htmx else ""
+    query, part = request.query_params, htmx.target
+    ask, have = generation_state(services.models, query), Growing.from_query(query).have
     seconds = services.settings.generate_seconds
+    seconds = min(seconds, FRAGMENT_SECONDS) if part else seconds
+    generation = await services.generations.advance(key_of(services.models, ask), ask.n, seconds)
     headers: dict[str, str] = {}
-    try:
-        ask, have = generation_state(services.models, query), Growing.from_query(query).have
-        generation = await services.generations.advance(
-            key_of(services.models, ask), ask.n, min(seconds, FRAGMENT_SECONDS) if part else seconds
-        )
-        if part == GROWING and generation.complete(ask.n):
-            part = FRAGMENT
-            headers = {"HX-Retarget": f"#{FRAGMENT}", "HX-Reswap": "outerHTML"}
-        elif part == FRAGMENT:
-            headers = {"HX-Push-Url": ask.url()}
-        html = await services.runs.in_thread(lambda: render(services, generation, ask, part, have))
-    except (ReaderError, RequestValidationError, Busy) as error:
-        fault = errors.fault_of(error)
-        headers = {"Retry-After": "5"} if fault.status == 503 else {}
-        if is_htmx:
-            return errors.answer(request, fault, headers)
-        return HTMLResponse(refused(services, fault, query), fault.status, HEADERS | headers)
-    return HTMLResponse(html, headers=HEADERS | headers)
+    if part == GROWING and generation.complete(ask.n):
+        part = FRAGMENT
+        headers = {"HX-Retarget": f"#{FRAGMENT}", "HX-Reswap": "outerHTML"}
+    elif part == FRAGMENT:
+        headers = {"HX-Push-Url": ask.url()}
+    html = await services.runs.in_thread(lambda: render(services, generation, ask, part, have))
+    return answers.html(html, headers=headers)
 
 
 def render(services: Services, generation: Generation, ask: GenerationState, part: str, have: int) -> str:
@@ -77,32 +66,28 @@ def render(services: Services, generation: Generation, ask: GenerationState, par
     model = generation.model
     one = made[step].step if made else None
     state = explored(model, ask.run, one) if one else ask.run
-    cells = Links(state)
-    cells.as_buttons |= len(state.url()) > LONG_HERE  # a choice has a hundred links, each with a long address
+    links = Links(state)
+    links.as_buttons |= len(state.url()) > LONG_HERE  # a choice has a hundred links, each with a long address
     context = {
         "ask": ask,
-        "state": ask.run,
-        "model": model,
         "text": text_view(generation, ask, step),
         "step": step,
-        "cache": cache_view(model, [each.step for each in made], cells),
+        "cache": cache_view(model, [each.step for each in made], links),
     }
     if part == GROWING:
-        return services.templates.render("generate/_growing.html", have=have, growing=True, **context)
+        return services.page("generate/_growing.html", ask.run, have=have, growing=True, model=model, **context)
     context |= {
-        "models": services.models,
         "fields": fields(ask),
         "fault": None,
         "most": MOST_TOKENS,
         "n_listed": ROWS,
         "have": 0,
-        "choice": choice_view(model, one.choice, cells, token=one.token, first=ask.first) if one else None,
+        "choice": choice_view(model, one.choice, links, token=one.token, first=ask.first) if one else None,
         "explored": state,
         "fragment": part == FRAGMENT,
     }
-    return services.templates.render(
-        "generate/_generation.html" if part == FRAGMENT else "generate/page.html", **context
-    )
+    template = "generate/_generation.html" if part == FRAGMENT else "generate/page.html"
+    return services.page(template, ask.run, model=model, **context)
 
 
 def looked_at(ask: GenerationState, n: int) -> int:
@@ -121,17 +106,12 @@ def fields(ask: GenerationState) -> dict[str, str]:
 
 def refused(services: Services, fault: errors.Fault, query: QueryParams) -> str:
     """The page with what is wrong, and the form as the reader filled it in."""
-    state = errors.kept_state(services, query)
-    ask = GenerationState(model=state.model, text=state.text, bos=state.bos, compare=query.get("compare", "1") != "0")
-    plain = fields(ask)
-    given = {"text": query.get("text", opening(services.models.entry(state.model).text)).replace("\r\n", "\n")}
-    given |= {name: query.get(name) or plain[name] for name in plain if name != "text"}
-    return services.templates.render(
-        "generate/page.html",
-        ask=ask,
-        state=state,
-        models=services.models,
-        fields=given,
-        fault=fault,
-        most=MOST_TOKENS,
-    )
+    kept = errors.kept_state(services, query)
+    text = kept.text if "text" in query else opening(services.models.entry(kept.model).text)
+    ask = GenerationState.readable(query, "compare").replace(model=kept.model, text=text, bos=kept.bos)
+    given = {name: query.get(name) or plain for name, plain in fields(ask).items() if name != "text"}
+    context = {"ask": ask, "fields": given | {"text": text}, "fault": fault, "most": MOST_TOKENS}
+    return services.page("generate/page.html", kept, **context)
+
+
+errors.PAGES[GENERATE] = refused

@@ -21,7 +21,7 @@ from app.render.links import Links
 from app.render.tokens import token_html
 from app.request.generation import MOST_TOKENS, GenerationState
 from app.request.state import State
-from app.stores.generations import Generation, Made
+from app.stores.generations import Generation, Made, spelled
 from model import LanguageModel
 from model.runtime.generate import Step
 
@@ -86,12 +86,6 @@ def text_view(generation: Generation, ask: GenerationState, step: int) -> TextVi
         drop_url=ask.unbranched().url() if ask.picks else "",
         n_picks=len(ask.picks),
     )
-
-
-def spelled(model: LanguageModel, tokens: Sequence[int]) -> tuple[str, bool]:
-    """What to write as a text to get these tokens, and whether with a start token."""
-    bos = bool(tokens) and tokens[0] == model.tokenizer.start_id
-    return model.spelled(list(tokens[1:] if bos else tokens)), bos
 
 
 def dropped_ones(model: LanguageModel, step: Step) -> range:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fastapi import APIRouter, Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 
 from app.panels.sentence import sentence_view
-from app.panels.shared import of_home
+from app.panels.shared import Asked, Shared, SharedPage, of_number, shares
+from app.request import answers
+from app.request.paths import HOME
 from app.request.state import DEFAULT_TEXT, State
-from app.server.prefix import origin_of
+from app.server.prefix import origin_of, rooted
 from app.services import Services, ServicesDep
 from model import Run
 
@@ -35,29 +37,40 @@ EXAMPLES = (
 )
 
 
-@router.api_route("/", methods=["GET", "HEAD"])
+@router.api_route(HOME, methods=["GET", "HEAD"])
 async def home(request: Request, services: ServicesDep) -> Response:
     """The page, with the example sentence's real numbers."""
-    state = State(text=services.models.entry("").text)
-    html = await services.runs.use(state, lambda run: render(services, run, state, origin_of(request)))
-    return HTMLResponse(html, headers={"Cache-Control": "no-cache"})
+    state, origin = example(services), origin_of(request)
+    return answers.html(await services.runs.use(state, lambda run: render(services, run, state, origin)))
+
+
+def example(services: Services) -> State:
+    return State(text=services.models.entry("").text)
 
 
 def render(services: Services, run: Run, state: State, origin: str) -> str:
-    entry = services.models.entry("")
-    here = State(text=entry.text, at=f"probs[{run.n_pos - 1},{run.target}]")
-    examples = [(example, State(text=example.text).url()) for example in EXAMPLES if not entry.is_closed]
-    return services.templates.render(
+    toy, is_closed = services.models.entry("toy"), services.models.entry("").is_closed
+    return services.page(
         "home/page.html",
-        state=state,
-        models=services.models,
-        model=run.model,
-        run=run,
-        sentence=sentence_view(run, here),
-        examples=examples,
-        toy_url=State(model="toy", text=services.models.entry("toy").text).url(),
+        state,
+        run,
+        sentence=sentence_view(run, state.select(f"probs[{run.n_pos - 1},{run.target}]")),
+        examples=[(example, State(text=example.text).url()) for example in EXAMPLES if not is_closed],
+        toy_url=State(model="toy", text=toy.text).url(),
         target_field="",
         wrong="",
         shared=of_home(run, state),
         origin=origin,
     )
+
+
+def of_home(run: Run, state: State) -> Shared:
+    """The first page; its frame and picture show the likeliest next token of its sentence."""
+    title = "Every Number: GPT-2 with every number clickable"
+    return replace(of_number(run, state), title=title, path=rooted(HOME))
+
+
+@shares(HOME)
+def shared(services: Services, page: SharedPage) -> Asked:
+    state = example(services)
+    return Asked(state, lambda run: of_home(run, state))

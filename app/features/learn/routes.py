@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from markupsafe import Markup
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 
 from app.dependencies import StateDep
-from app.features.explore.routes import HEADERS, target_field
 from app.features.learn.weights import chosen, weights_view
+from app.panels import errors
 from app.panels.learning.view import learn_view
+from app.panels.selection import target_field
 from app.panels.sentence import sentence_view, writable
 from app.panels.slopes import slopes_view
 from app.render.cost import in_words
 from app.render.tokens import token_html
+from app.request import answers
+from app.request.htmx import HtmxDep
 from app.request.paths import LEARN
 from app.request.state import State
 from app.server.prefix import Url
@@ -29,25 +32,26 @@ from model.runtime.long_run import LongRun
 
 router = APIRouter(include_in_schema=False)
 
+errors.FORMS[LEARN] = "learn/_form.html"
+
 PATIENCE = 1.2  # seconds that a page waits for its job before it shows the progress
 POLLED = 0.3  # and that a question for the progress waits
 
 Go = Annotated[bool | None, Query()]
 
 
-@router.api_route("/learn", methods=["GET", "HEAD"])
-async def learn(request: Request, asked: StateDep, services: ServicesDep, go: Go = None) -> Response:
+@router.api_route(LEARN, methods=["GET", "HEAD"])
+async def learn(request: Request, asked: StateDep, services: ServicesDep, htmx: HtmxDep, go: Go = None) -> Response:
     """The page; for HTMX its results alone. `go` starts the work on a large model, go=0 starts none."""
     state = asked.change()
-    is_part = request.headers.get("HX-Target") == "results" and "HX-History-Restore-Request" not in request.headers
+    is_part = htmx.target == "results"
     job = begun(services, state, go, may_start=request.method == "GET")
     if job:
         await services.jobs.wait(job, POLLED if is_part else PATIENCE)
         job = replace(job)  # as it is now, though it goes on
     is_done = job is not None and job.result is not None
     used = state if is_done else state.learn(eta=None, optimizer="sgd", steps=state.steps)  # measures no rate
-    html = await services.runs.use(used, lambda run: render(services, run, asked, job, is_part, go))
-    return HTMLResponse(html, headers=HEADERS)
+    return answers.html(await services.runs.use(used, lambda run: render(services, run, asked, job, is_part, go)))
 
 
 @router.post("/learn/cancel")
@@ -75,8 +79,7 @@ def render(services: Services, run: Run, asked: State, job: Job | None, is_part:
     if isinstance(run, LongRun):
         raise run.too_long_to_learn()
     chosen(run, state.at)  # an address that names nothing is told before any work
-    context = {"state": state, "run": run, "model": run.model, "models": services.models, "job": job, "go": go}
-    context["poll"] = state.url(LEARN) + ("&go=1" if go else "")
+    context: dict[str, Any] = {"job": job, "go": go, "poll": state.url(LEARN) + ("&go=1" if go else "")}
     if job and job.result:
         context |= {
             "learnt": learn_view(run, state, job.result),
@@ -86,9 +89,11 @@ def render(services: Services, run: Run, asked: State, job: Job | None, is_part:
     else:
         context |= {"learnt": None, "cost": cost(run, state), "n_ahead": services.jobs.ahead_of(job) if job else 0}
     if is_part:
-        return services.templates.render("learn/_results.html", **context)
-    return services.templates.render(
+        return services.page("learn/_results.html", state, run, **context)
+    return services.page(
         "learn/page.html",
+        state,
+        run,
         **context,
         dropped=asked.changes,
         fields=fields(state) | {"target": target_field(run, state)},

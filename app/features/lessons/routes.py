@@ -8,17 +8,19 @@ from typing import Any
 from fastapi import APIRouter, Request
 from markupsafe import Markup
 from starlette.exceptions import HTTPException
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 
 from app.dependencies import StateDep
-from app.features.explore.routes import HEADERS, checked, target_field
 from app.features.lessons.base import Lesson
+from app.features.lessons.share import of_lesson
 from app.features.lessons.table import LESSONS
-from app.panels.shared import of_lesson
+from app.panels.articles import ARTICLES, Article
+from app.panels.selection import checked, target_field
 from app.panels.why.view import why_view
 from app.parts.base import Numbers, Scene
 from app.parts.show import Live
 from app.render.formulas import mathml, table
+from app.request import answers
 from app.request.state import State
 from app.server.prefix import origin_of
 from app.services import Services, ServicesDep
@@ -30,10 +32,9 @@ WORDS_A_MINUTE = 200
 
 
 @router.api_route("/lessons", methods=["GET", "HEAD"])
-async def contents(request: Request, services: ServicesDep) -> Response:
+async def contents(services: ServicesDep) -> Response:
     """All lessons with their sections."""
-    html = services.templates.render("lessons/contents.html", lessons=LESSONS, state=State(), models=services.models)
-    return HTMLResponse(html, headers=HEADERS)
+    return answers.html(services.page("lessons/contents.html", State(), lessons=LESSONS))
 
 
 @router.api_route("/lessons/{name}", methods=["GET", "HEAD"])
@@ -46,10 +47,8 @@ async def lesson(request: Request, name: str, state: StateDep, services: Service
     plain = State().replace(**{name: getattr(state, name) for name in kept})
     state = found.aimed(plain, asked=bool({"target", "text"} & set(request.query_params)))
     origin = origin_of(request)
-    html = await services.runs.use(
-        state, lambda run: render(services, found, run, state, everything=all, origin=origin)
-    )
-    return HTMLResponse(html, headers=HEADERS)
+    work = lambda run: render(services, found, run, state, everything=all, origin=origin)  # noqa: E731
+    return answers.html(await services.runs.use(state, work))
 
 
 def written(
@@ -116,3 +115,17 @@ def display(*lines: str) -> Markup:
     return Markup('<div class="display scroll" tabindex="0" role="group" aria-label="Formula">{}</div>').format(
         table(pairs)
     )
+
+
+def article(lesson: Lesson) -> Article:
+    """The lesson as a file shows it: all its parts at once."""
+    return Article(
+        about=lesson,
+        path=lesson.path,
+        title=lesson.title,
+        aimed=lambda state, asked: lesson.aimed(state, asked=asked),
+        html=lambda services, run, state: written(services, lesson, run, state, everything=True)[0],
+    )
+
+
+ARTICLES |= {lesson.name: article(lesson) for lesson in LESSONS}

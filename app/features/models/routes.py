@@ -6,9 +6,11 @@ from typing import Annotated
 from urllib.parse import parse_qsl
 
 from fastapi import APIRouter, Depends, Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 
 from app.features.models.view import card, cards
+from app.request import answers
+from app.request.htmx import HtmxDep
 from app.request.state import State
 from app.server.admin import is_local, may_fetch
 from app.server.prefix import AppPath, rooted
@@ -20,7 +22,7 @@ MODELS = AppPath("/models")
 
 router = APIRouter(include_in_schema=False)
 
-HEADERS = {"Vary": "HX-Request", "Cache-Control": "no-store"}
+HEADERS = {"Cache-Control": "no-store"}
 
 
 async def sent_token(request: Request) -> str:
@@ -34,20 +36,20 @@ Token = Annotated[str, Depends(sent_token)]
 @router.api_route("/models", methods=["GET", "HEAD"])
 async def models(request: Request, services: ServicesDep) -> Response:
     """The page."""
-    return HTMLResponse(page(request, services), headers=HEADERS)
+    return answers.html(page(request, services), headers=HEADERS)
 
 
 @router.api_route("/models/{name}", methods=["GET", "HEAD"])
-async def model(name: str, request: Request, services: ServicesDep) -> Response:
+async def model(name: str, request: Request, services: ServicesDep, htmx: HtmxDep) -> Response:
     """One model's card, for HTMX, which takes its progress out of it, and all of it once that is over."""
     found = card(services.models, name)
     if found is None:
         raise UnknownModel(f"There is no model “{name[:80]}” here.")
-    if "HX-Request" not in request.headers or "HX-History-Restore-Request" in request.headers:
+    if not htmx.wants_part:
         return RedirectResponse(f"{rooted(MODELS)}#model-{found.name}", 303)
     html = services.templates.render("models/_model.html", card=found, **rights(request, services))
     whole = {} if found.where == "coming" else {"HX-Retarget": f"#model-{name}", "HX-Reselect": f"#model-{name}"}
-    return HTMLResponse(html, headers=HEADERS | whole)
+    return answers.html(html, headers=HEADERS | whole)
 
 
 @router.get("/models/{name}/loading")
@@ -55,8 +57,8 @@ async def loading(name: str, services: ServicesDep) -> Response:
     """How far a model's loading is; where it is over, HTMX is told to ask for its page again."""
     found = services.models.loading(name)
     if found is None:
-        return Response(headers=HEADERS | {"HX-Refresh": "true"})
-    return HTMLResponse(services.templates.render("loading/_loading.html", loading=found), headers=HEADERS)
+        return answers.html("", headers=HEADERS | {"HX-Refresh": "true"})
+    return answers.html(services.templates.render("loading/_loading.html", loading=found), headers=HEADERS)
 
 
 @router.post("/models/{name}/get")
@@ -66,7 +68,7 @@ async def get(name: str, request: Request, services: ServicesDep, token: Token) 
     if one is None:
         raise UnknownModel(f"There is no published model “{name[:80]}”.")
     if not may_fetch(request, services.settings, token):
-        return HTMLResponse(page(request, services, refused=name, had_token=bool(token)), 403, headers=HEADERS)
+        return answers.html(page(request, services, refused=name, had_token=bool(token)), 403, HEADERS)
     if name not in services.models:
         services.models.downloads.start(one)
     return RedirectResponse(rooted(MODELS), 303)
@@ -76,17 +78,16 @@ async def get(name: str, request: Request, services: ServicesDep, token: Token) 
 async def stop(name: str, request: Request, services: ServicesDep, token: Token) -> Response:
     """Call a download off; what has come is kept."""
     if not may_fetch(request, services.settings, token):
-        return HTMLResponse(page(request, services, refused=name, had_token=bool(token)), 403, headers=HEADERS)
+        return answers.html(page(request, services, refused=name, had_token=bool(token)), 403, HEADERS)
     services.models.downloads.cancel(name)
     return RedirectResponse(rooted(MODELS), 303)
 
 
 def page(request: Request, services: Services, refused: str = "", had_token: bool = False) -> str:
     """HTML of the page. `refused` is the model whose download this request may not touch."""
-    return services.templates.render(
+    return services.page(
         "models/page.html",
-        state=State(text=services.models.entry("").text),
-        models=services.models,
+        State(text=services.models.entry("").text),
         cards=cards(services.models),
         used=hub.megabytes(services.models.loaded.nbytes),
         budget=hub.megabytes(services.models.loaded.budget),

@@ -15,10 +15,8 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from app.features.share.card import Bar, Card, Piece
+from app.panels.shared import HEIGHT, WIDTH
 from app.render.heat import STEPS, Scale
-
-WIDTH, HEIGHT = 1200, 630
-WIDTHS = (1200, 600, 300)  # that a card can be had in
 
 PAPER, RAISED, INK, INK_2, INK_3 = "#fdfdfb", "#f3f3ee", "#1b1d21", "#4d5058", "#666971"
 RULE, RULE_2, ACCENT, WASH = "#dedcd5", "#8d8c84", "#8c1d5c", "#f8eaf1"

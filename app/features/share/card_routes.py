@@ -9,12 +9,10 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from app.dependencies import StateDep
-from app.features.explore.routes import selected
-from app.features.lessons.table import LESSONS
 from app.features.share.card import Card, explanation_card, guesses_card
 from app.features.share.card_picture import png
-from app.panels.shared import CARD
-from app.parts.table import PARTS
+from app.panels.selection import selected
+from app.panels.shared import CARD, CARDS
 from app.request.state import State
 from app.services import ServicesDep
 from model import Run
@@ -38,7 +36,7 @@ async def card(
     width: Literal["1200", "600", "300"] = "1200",
 ) -> Response:  # fmt: skip
     """A number's picture; with `of` (lesson/NAME, embed/NAME) that of a lesson or a live part."""
-    title, about = titles().get(of, ("", ""))
+    title, about = CARDS.get(of, ("", ""))
     if of and not title:
         raise UnknownCard(
             f"No lesson and no part is called “{of}”.", "Write of=lesson/math or of=embed/guess, or leave it out."
@@ -58,9 +56,3 @@ async def card(
 
 def _card(run: Run, state: State, title: str, about: str) -> Card:
     return guesses_card(run, title, about) if title else explanation_card(run, selected(run, state).at)
-
-
-def titles() -> dict[str, tuple[str, str]]:
-    """Pages that have a picture of their own: their titles, and a line about each."""
-    lessons = {f"lesson/{lesson.name}": (lesson.title, lesson.lead) for lesson in LESSONS}
-    return lessons | {f"embed/{part.name}": (part.title, part.about) for part in PARTS.values()}

@@ -7,16 +7,18 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
 from starlette.datastructures import QueryParams
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 
-from app.features.embed import host_script
-from app.features.explore.routes import HEADERS
+from app.features.share import host_script
 from app.panels.shared import (
     NotShared,
     Shared,
     What,
     asked_for,
 )
+from app.render.templating import YEAR
+from app.request import answers
+from app.request.htmx import HtmxDep
 from app.request.look import (
     ACCENTS,
     THEMES,
@@ -62,7 +64,8 @@ class Size:
 
 @router.api_route(SHARE, methods=["GET", "HEAD"])
 async def share(
-    request: Request, services: ServicesDep, url: Annotated[str, Query(min_length=1, max_length=LONGEST)],
+    request: Request, services: ServicesDep, htmx: HtmxDep,
+    url: Annotated[str, Query(min_length=1, max_length=LONGEST)],
     what: Annotated[Literal["why", "values"], Query(alias="as")] = "why",
 ) -> Response:  # fmt: skip
     """Everything about sharing the page at `url`, an address of this site."""
@@ -72,11 +75,19 @@ async def share(
     except NotShared:
         raise UnknownPage("Only pages of this site can be shared.", "Give the address of one of them.") from None
     query = request.query_params
-    in_dialog = "HX-Request" in request.headers
-    html = await services.runs.use(
-        asked.state, lambda run: render(services, asked.make(run), run, query, what, origin, in_dialog)
-    )
-    return HTMLResponse(html, headers=HEADERS)
+    work = lambda run: render(services, asked.make(run), run, query, what, origin, htmx.wants_part)  # noqa: E731
+    return answers.html(await services.runs.use(asked.state, work))
+
+
+@router.api_route(host_script.PATH, methods=["GET", "HEAD"])
+async def script(v: str = "") -> Response:
+    """The script may be checked by its hash wherever it runs (CORS), and be kept while the URL names its version."""
+    headers = {
+        "Cache-Control": YEAR if v == host_script.version() else "no-cache",
+        "Access-Control-Allow-Origin": "*",
+        "Cross-Origin-Resource-Policy": "cross-origin",
+    }
+    return Response(host_script.content(), media_type="text/javascript", headers=headers)
 
 
 def render(
@@ -92,11 +103,10 @@ def render(
         "link": origin + shared.path, "frame": shared.framed(look),
         "snippet": shared.snippet(origin, look, size.width, size.height),
         "script": _script(origin), "themes": THEMES, "accents": list(ACCENTS), "names": NAMES,
-        "can_frame": services.settings.frame_ancestors != "'none'", "shows_numbers": shared.part is None,
+        "can_frame": services.settings.frame_ancestors != "'none'", "shows_numbers": shared.is_number,
         "in_dialog": in_dialog,
-        "state": shared.state, "run": run, "model": run.model, "models": services.models,
     }  # fmt: skip
-    return services.templates.render("share/_share.html" if in_dialog else "share/page.html", **context)
+    return services.page("share/_share.html" if in_dialog else "share/page.html", shared.state, run, **context)
 
 
 def _look(query: QueryParams, shared: Shared, wrong: dict[str, str]) -> Look:

@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Query
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 
 from app.dependencies import StateDep
-from app.features.explore.routes import HEADERS, target_field
 from app.features.whatif.view import (
     choices,
     neuron,
     sets,
     whatif_view,
 )
+from app.panels import errors
+from app.panels.selection import target_field
 from app.panels.sentence import sentence_view
+from app.request import answers
 from app.request.paths import WHATIF
 from app.request.state import LARGEST, State
 from app.services import Services, ServicesDep
@@ -23,11 +25,13 @@ from model import Run
 
 router = APIRouter(include_in_schema=False)
 
+errors.FORMS[WHATIF] = "sentence/_ask.html"
+
 Whole = Annotated[int | None, Query(ge=0, le=LARGEST)]
 Draft = Annotated[str, Query(max_length=200)]
 
 
-@router.api_route("/whatif", methods=["GET", "HEAD"])
+@router.api_route(WHATIF, methods=["GET", "HEAD"])
 async def whatif(
     state: StateDep, services: ServicesDep, block: Whole = None, number: Whole = None, draft: Draft = ""
 ) -> Response:
@@ -39,22 +43,19 @@ async def whatif(
     if number is not None:
         change = neuron(base, block or 0, number)
         return RedirectResponse(state.change(*state.changes, change).url(WHATIF), 303)
-    html = await services.runs.use(state, lambda run: render(services, base, run, state, draft))
-    return HTMLResponse(html, headers=HEADERS)
+    return answers.html(await services.runs.use(state, lambda run: render(services, base, run, state, draft)))
 
 
 def render(services: Services, base: Run, changed: Run, state: State, draft: str) -> str:
     plain = state.change()
-    return services.templates.render(
+    return services.page(
         "whatif/page.html",
-        state=state,
-        run=base,
-        model=base.model,
-        models=services.models,
+        state,
+        base,
         sentence=sentence_view(base, plain.select("loss")),
         target_field=target_field(base, state),
         wrong="",
-        action="/whatif",
+        action=WHATIF,
         sets=sets(base, state),
         choices=choices(base),
         draft=draft,
