@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
+from bs4 import BeautifulSoup
 from fastapi import FastAPI
 from pydantic import ValidationError
 from starlette.testclient import TestClient
@@ -225,3 +226,14 @@ def test_a_text_longer_than_allowed_is_refused_wherever_it_stands():
         assert refused.status_code == 400 and "18 characters" in refused.text, path
     body = reader.post("/api/v1/jobs", json={"text": "the cat sat on the"})
     assert body.status_code == 400 and body.json()["error"]["code"] == "text_too_long"
+
+
+def test_a_text_that_is_refused_keeps_its_form():
+    reader = client(made(rate_costly="1/minute"))
+    assert reader.get("/generate", params={"text": "the cat", "n": "1"}).status_code == 200
+    refused = reader.get("/generate", params={"text": "the <b> mat", "n": "1", "seed": "12", "stop": "!"})
+    assert refused.status_code == 429 and refused.headers["Retry-After"]
+    page = BeautifulSoup(refused.text, "html.parser")
+    fields = {str(field["name"]): field.get("value") for field in page.select("#ask [name]")}
+    assert (fields["seed"], fields["stop"], fields["n"]) == ("12", "!", "1")
+    assert "the <b> mat" in page.select("#ask textarea")[0].text and page.select("main .fault")
