@@ -109,7 +109,7 @@ def changes(run: Run, before: np.ndarray, after: np.ndarray) -> tuple[Change, ..
 
 def moved(run: Run, steps: int, advance: Advance) -> dict[str, tuple[float, float]]:
     """‖θ₁ − θ₀‖ and ‖θₖ − θ₀‖ of every parameter (W_U is W_E)."""
-    names = [node.name for node in run.model.graph.parameters if node.name != "W_U"]
+    names = [node.name for node in run.model.graph.parameters if not node.is_view]
     sizes = {name: int(np.prod(run.shape(name))) for name in names}
     found, done = {}, 0
     for name in names:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self
 
 from model.errors import CheckpointError
-from model.ops.op import Op, View
+from model.ops.linear import View
+from model.ops.op import Op
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ class Node:
 
     @property
     def is_view(self) -> bool:
-        """Whether this is another reading of numbers that the network has: see `model.ops.base.View`."""
+        """Whether this is another reading of numbers that the network has: see `model.ops.linear.View`."""
         return isinstance(self.op, View)
 
 

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from model.arch.base import AXES, Config, Node, Stage
 from model.arch.registry import architecture_of
 from model.errors import UnknownSite
+from model.ops.linear import View
+from model.ops.op import Op
 
 
 class Graph:
@@ -22,13 +24,15 @@ class Graph:
         self._sizes = architecture.sizes(config)
         self.nodes: dict[str, Node] = {node.name: node for node in architecture.nodes(config)}
         self._consumers: dict[str, list[Node]] = {name: [] for name in self.nodes}
-        self._gradient_consumers: dict[str, list[Node]] = {name: [] for name in self.nodes}
+        self._gradient_rules: dict[str, list[tuple[Node, Op]]] = {name: [] for name in self.nodes}
         self._rows: dict[tuple[str, str], list[tuple[Stage, Node]]] = {}
         for node in self.nodes.values():
             for source in node.op.reads:
                 self._consumers[source].append(node)
             for source in node.op.grad_reads:
-                self._gradient_consumers[source].append(node)
+                self._gradient_rules[source].append((node, node.op))
+            if isinstance(node.op, View):
+                self._gradient_rules[node.name].append((self.nodes[node.op.whole.site], node.op))
             for stage in node.stages:
                 self._rows.setdefault((stage.row, _front(node, stage)), []).append((stage, node))
 
@@ -58,8 +62,12 @@ class Graph:
         return self._consumers[name]
 
     def gradient_consumers(self, name: str) -> list[Node]:
-        """The nodes whose ops hand a slope back to `name`: its consumers, but for softmax's inner steps and views."""
-        return self._gradient_consumers[name]
+        """The nodes that hand a slope back to `name`: its consumers, but for softmax's inner steps and views."""
+        return [node for node, _ in self._gradient_rules[name]]
+
+    def gradient_rules(self, name: str) -> list[tuple[Node, Op]]:
+        """The nodes that hand a slope back to `name`, each with the op whose backward rule says how: a view's own."""
+        return self._gradient_rules[name]
 
     def row(self, node: Node) -> list[tuple[Stage, Node]]:
         """The row of steps that a node is one of; none for one that stands alone."""
@@ -72,7 +80,9 @@ class Graph:
 
     def use(self, node: Node, consumer: Node) -> str:
         """What a consumer uses a parameter for that has several uses; "" for all other nodes."""
-        return consumer.use if node.is_parameter and len(self._gradient_consumers[node.name]) > 1 else ""
+        if node.is_view and node.is_parameter:
+            return "the same number"
+        return consumer.use if node.is_parameter and len(self._gradient_rules[node.name]) > 1 else ""
 
     def shape(self, name: str, n_pos: int) -> tuple[int, ...]:
         """Sizes of the node's axes in a run of `n_pos` tokens."""

@@ -187,7 +187,7 @@ def _joined_heads(a: str, out: str, n: int, *, has_bias: bool) -> Iterator[Node]
         yield param(f"{a}.b_O", "m", "b_O", "Output bias", "attn", "Added to attention's output.", n, row=BIASES)
     z, w_o = Operand(f"{a}.z", "thc", "z"), Operand(f"{a}.W_O", "hcm", "W_O")
     share = PartialSums(
-        "linear", f"{a}.result", "thm", (z, w_o), symbol="r",
+        "linear", f"{a}.result", "thm", (z, w_o), Operand(out, "tm", r"\mathrm{attn}"), symbol="r",
         says="What head {h} alone writes into entry {m} of {token_t}'s row.",
     )  # fmt: skip
     yield Node(

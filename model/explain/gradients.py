@@ -13,7 +13,7 @@ from model.address.trees import Address
 from model.arch.base import Node
 from model.errors import AddressError
 from model.explain.explainable import Explainable
-from model.ops.base import Group, Place, Ref, Rule, along, refs_in
+from model.ops.base import Group, Place, Rule, along, refs_in
 
 
 def gradient_rule(run: Explainable, node: Node, at: Place) -> Rule:
@@ -25,17 +25,12 @@ def gradient_rule(run: Explainable, node: Node, at: Place) -> Rule:
         )
     if node.name == "loss":
         return Rule("given", notes=("The loss moves one for one with itself: every slope is counted from here.",))
-    if node.name == "W_U":
-        return Rule("sum", (Group((Ref("W_E", at[::-1], "grad"),), label="the same number"),))
     groups: list[Group] = []
-    for passer in run.graph.gradient_consumers(node.name):
-        found = passer.op.backward(run, node.name, at)
-        via = VIA.get((node.name, passer.name), f"through {passer.short}")
+    for passer, op in run.graph.gradient_rules(node.name):
+        found = op.backward(run, node.name, at)
+        via = run.graph.use(node, passer) or f"through {passer.short}"
         groups += [replace(g, label=f"{via}: {g.label}" if g.label else via) for g in found]
     return Rule("sum", tuple(groups), notes=() if groups else (_why_none(run, node, at),))
-
-
-VIA = {("W_E", "embed"): "as embedding", ("W_E", "logits"): "as unembedding"}
 
 
 def _why_none(run: Explainable, node: Node, at: Place) -> str:
@@ -54,7 +49,7 @@ def gradient_formula(run: Explainable, node: Node, at: Place) -> str:
     left = along(rf"\left({symbol}\right)" if r"\cdot" in symbol else symbol)
     if node.name == "loss":
         return f"{left} = 1"
-    slopes = [passer.op.slope(node.name) for passer in run.graph.gradient_consumers(node.name)]
+    slopes = [op.slope(node.name) for _, op in run.graph.gradient_rules(node.name)]
     return f"{left} = " + (" + ".join(slopes) if slopes else "0")
 
 

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from model.address.trees import Index
 from model.ops.base import IDENTITY, Constant, Group, Place, Ref, Rule, along, every, grad, subscript
-from model.ops.op import Op, View
+from model.ops.linear import Operand, View
+from model.ops.op import Op
 from model.ops.values import Values
 
 
@@ -63,6 +64,7 @@ class Tied(View):
     """`W_U[i,v]`, the unembedding: another name for `W_E[v,i]`."""
 
     name, out, reads = "tied", "W_U", ("W_E",)
+    letters, whole = "iv", Operand("W_E", "vi", "W_E")
 
     def derive(self, run: Values) -> Tensor:
         return run.tensor("W_E").T
@@ -75,9 +77,6 @@ class Tied(View):
 
     def forward(self, run: Values, at: Place) -> Rule:
         return Rule("sum", (Group((Ref("W_E", at[::-1]),)),))
-
-    def backward(self, run: Values, source: str, at: Place) -> tuple[Group, ...]:
-        return ()  # another name, not a use: what reads W_U is counted as reading W_E
 
     def readers(self, run: Values, source: str, at: Place) -> list[tuple[Index, ...]]:
         return [at[::-1]]

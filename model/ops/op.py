@@ -53,9 +53,3 @@ class Op:
     def readers(self, run: Values, source: str, at: Place) -> list[tuple[Index, ...]]:
         """Places of `out` that read `source` at `at`, as indices with slices."""
         raise NotImplementedError
-
-
-class View(Op):
-    """Another reading of numbers that the network has: derived on demand, never captured, read by no other op."""
-
-    passes_on = ()

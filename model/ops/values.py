@@ -50,7 +50,7 @@ class Values(Protocol):
     tensor      a whole site or parameter, float32, axes as in the graph (tokens: int64)
     value_at    a part of a site, computing no more than it needs
     stored      a whole parameter, as the network holds it
-    gradient    ∂loss/∂site for a whole site, float32
+    gradient    ∂loss/∂site for a whole site, float32; `gradient_at` a part of it, or of a parameter's
     numbers     one column of factors in float64, a number a term (or one for all)
     shape       the sizes of a site's axes; `size` that of one axis
     """
@@ -68,6 +68,8 @@ class Values(Protocol):
     def stored(self, name: str) -> Tensor: ...
 
     def gradient(self, site: str) -> Tensor: ...
+
+    def gradient_at(self, name: str, index: tuple[Index, ...]) -> Tensor: ...
 
     def numbers(self, column: Column) -> Floats: ...
 

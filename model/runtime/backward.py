@@ -82,11 +82,8 @@ def on_demand(graph: Graph, run: Values, name: str, index: tuple[Index, ...]) ->
 
     Summed in float64 and rounded once to float32, so that a number is the same whatever part it is asked for with.
     """
-    if name == "W_U":
-        slopes = on_demand(graph, run, "W_E", index[::-1])
-        return slopes.T if slopes.ndim == 2 else slopes
     total: Tensor | None = None
-    for node in reversed(graph.gradient_consumers(name)):
-        part = node.op.gradient(run, name, index)
+    for _, op in reversed(graph.gradient_rules(name)):
+        part = op.gradient(run, name, index)
         total = part if total is None else total.add_(part)
     return torch.zeros_like(run.tensor(name)[index]) if total is None else total.float()

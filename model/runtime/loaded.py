@@ -21,6 +21,7 @@ from model.arch.graph import Graph
 from model.arch.network import Network
 from model.arch.registry import architecture_of
 from model.errors import TargetError, TextError
+from model.ops.linear import View
 from model.runtime.capture import Capture, parameter_views
 from model.weights.tokenizer import Tokenizer
 
@@ -162,6 +163,8 @@ class LoadedModel:
         site = patch.at.site
         if not self.graph[site].is_parameter and site not in self.hooked:
             raise PatchError(f"{site} is derived from other sites and cannot be set itself.", EXAMPLE)
-        if site == "W_U":
-            raise PatchError("W_U is another name for W_E; set that.", "W_U[i,v] is W_E[v,i].")
+        if isinstance(view := self.graph[site].op, View):
+            whole = view.whole
+            names = f"{site}[{','.join(view.letters)}] is {whole.site}[{','.join(whole.letters)}]."
+            raise PatchError(f"{site} is another name for {whole.site}; set that.", names)
         return patch

@@ -25,6 +25,7 @@ from model.explain.explanation import Explanation
 from model.explain.expression import evaluate
 from model.explain.terms import Order, Window
 from model.ops.base import Column, Computed, Constant, Difference, Floats, Inverse, Ref
+from model.ops.linear import View
 from model.ops.update import Rate
 from model.ops.values import Prompt, Values
 from model.runtime.backward import on_demand, site_gradients
@@ -344,7 +345,7 @@ class StepRun(Run):
         return self.learning_from.parameter(name, self.step, tuple(slice(None, None) for _ in self.shape(name)))
 
     def weights(self, name: str, index: tuple[Index, ...]) -> Tensor:
-        if name == "W_U":
-            found = self.weights("W_E", index[::-1])
-            return found.T if found.ndim == 2 else found
+        view = self.graph[name].op
+        if isinstance(view, View):
+            return view.spread(self, self.weights(view.whole.site, view.in_whole(index)), index)
         return self.learning_from.parameter(name, self.step, index)

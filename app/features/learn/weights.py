@@ -16,6 +16,7 @@ from app.render.links import Links
 from app.request.state import State
 from model import Run
 from model.address.parser import Address, Index, parse
+from model.ops.linear import View
 
 MOVERS = 10
 CHUNK = 1 << 20  # numbers of a slope held at once
@@ -75,8 +76,8 @@ def chosen(run: Run, at: str) -> Address:
     address = replace(address, quantity="")
     if not run.model.graph[address.site].is_parameter:
         address = usual
-    if address.site == "W_U":
-        address = Address("W_E", address.index[::-1])
+    if isinstance(view := run.model.graph[address.site].op, View):
+        address = view.behind(run.check(address) if address.index else address)
     return run.check(address) if address.index else address
 
 
@@ -143,7 +144,7 @@ def _plus(x: float) -> str:
 
 def _choices(run: Run) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Every parameter's name under its block's."""
-    nodes = [node for node in run.model.graph.parameters if node.name != "W_U"]
+    nodes = [node for node in run.model.graph.parameters if not node.is_view]
     yield "outside the blocks", tuple(node.name for node in nodes if node.block is None)
     for n in range(run.model.config.n_layer):
         yield f"block {n}", tuple(node.name for node in nodes if node.block == n)

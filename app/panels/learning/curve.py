@@ -74,7 +74,7 @@ def _promise(show: LearnedNumbers) -> list[Markup]:
 
 def _promise_of(run: Run, eta: float) -> str:
     """The address of what the slope alone promises of one step; "" where it would be longer than an address may be."""
-    names = [node.name for node in run.model.graph.parameters if node.name != "W_U"]
+    names = [node.name for node in run.model.graph.parameters if not node.is_view]
     at = f"calc(loss-{eta!r}*({'+'.join(f'sum({name}.grad*{name}.grad)' for name in names)}))"
     return at if len(at) < MAX_LENGTH and 2 * len(names) + 2 < MAX_SIGNS else ""
 

@@ -19,6 +19,7 @@ from app.request.state import State
 from app.server.size import is_large
 from model.address.parser import Address, parse
 from model.errors import ReaderError
+from model.ops.linear import View
 from model.runtime.nudge import (
     FEW,
     SIZES,
@@ -101,9 +102,10 @@ def _sizes(run: Run, own: float) -> tuple[float, ...]:
 
 def _refused(run: Run, place: Address, links: Links) -> NudgeView | None:
     """Why this number cannot be moved by itself, and a number that can."""
-    if place.site == "W_U":
-        other = Address("W_E", place.index[::-1], "grad")
-        return _refusal("W_U is another name for W_E, the number to nudge:", other, links)
+    node = run.model.graph[place.site]
+    if node.is_parameter and isinstance(node.op, View):
+        other = replace(node.op.behind(place), quantity="grad")
+        return _refusal(f"{place.site} is another name for {other.site}, the number to nudge:", other, links)
     try:
         run.model.patch(f"{place}+=0")
     except ReaderError:

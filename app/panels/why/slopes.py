@@ -40,8 +40,8 @@ class Reader:
 def readers(run: Run, e: Explanation, node: Node, at: Place) -> list[Reader]:
     """Everything that hands a slope back to the number, in the order of the terms."""
     found, start = [], 0
-    for passer in run.model.graph.gradient_consumers(node.name) if node.name not in ("W_U", "loss") else ():
-        n = sum(group.n for group in passer.op.backward(run, node.name, at))
+    for passer, op in run.model.graph.gradient_rules(node.name) if node.name not in ("W_U", "loss") else ():
+        n = sum(group.n for group in op.backward(run, node.name, at))
         words = TIED[passer.name] if node.name == "W_E" else READERS.get(passer.short, passer.short)
         value = float(e.products[start : start + n].sum())
         if n or node.name == "W_E":
@@ -101,7 +101,8 @@ def _places(run: Run, e: Explanation, node: Node, at: Place, reader: Reader) -> 
 def _read_at(run: Run, node: Node, at: Place, reader: Reader) -> Ints:
     """For every term the place of the reader whose slope it passes on, one row a term."""
     rows = []
-    for group in run.model.graph[reader.site].op.backward(run, node.name, at):
+    op = next(op for passer, op in run.model.graph.gradient_rules(node.name) if passer.name == reader.site)
+    for group in op.backward(run, node.name, at):
         refs = [ref for column in group.factors for ref in refs_in(column)]
         index = next(ref.index for ref in refs if ref.site == reader.site and ref.quantity == "grad")
         columns = [np.broadcast_to(np.asarray(i, dtype=np.int64), (group.n,)) for i in index]
