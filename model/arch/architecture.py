@@ -46,6 +46,7 @@ class Architecture(Generic[C]):
     views          a parameter of the network under the graph's names and axes, as views: W_QKV holds W_Q, W_K and W_V
     stored_under   the network's name of the parameter that holds one of the graph's
     head_constant  the parameters whose product a head adds at every position whatever it reads, by block: b_V and W_O
+    is_whole       whether its checkpoints can be opened: not while its backward pass is missing
     """
 
     model_type: str
@@ -57,6 +58,7 @@ class Architecture(Generic[C]):
     views: Callable[[str, Tensor, C], dict[str, Tensor]]
     stored_under: Callable[[str], str]
     head_constant: Callable[[C, int], tuple[str, str] | None]
+    is_whole: bool = True
 
     def sizes(self, config: C) -> dict[str, int]:
         """How many places each axis has, but for those that run over a text."""

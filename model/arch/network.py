@@ -10,6 +10,7 @@ leaves the parameters' gradients alone: these follow from two sites each.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Self
 
@@ -185,3 +186,11 @@ def by_rows_of(table: Tensor, x: Tensor, rows: int = 1024) -> Tensor:
     for part, some in zip(out.split(rows, 1), table.split(rows), strict=True):
         torch.mm(flat, some.T, out=part)
     return out.view(*x.shape[:-1], -1)
+
+
+def causal(qk: Tensor, d_head: int) -> Tensor:
+    """qk / √d_head, and −∞ where the key comes after the query."""
+    ahead = qk.new_full(qk.shape[-2:], -math.inf).triu(1)
+    if bool(torch.isfinite(qk.sum())):  # adding −∞ to finite numbers masks them, in the one pass that divides
+        return torch.add(ahead, qk, alpha=1 / math.sqrt(d_head))
+    return (qk / math.sqrt(d_head)).masked_fill(ahead < 0, -math.inf)

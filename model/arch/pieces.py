@@ -207,6 +207,27 @@ def _joined_heads(a: str, out: str, n: int, *, has_bias: bool) -> Iterator[Node]
     )  # fmt: skip
 
 
+def narrowed(mlp: str, out: str, n: int, *, has_bias: bool) -> Iterator[Node]:
+    """From the neurons to the feed-forward network's update."""
+    w_out, b_out = r"W_{\mathrm{out}}", r"b_{\mathrm{out}}"
+    says = "A row is what a neuron adds."
+    yield param(f"{mlp}.W_out", "nm", w_out, "Narrowing weights", "mlp", says, n, row=MLP_WEIGHTS)
+    if has_bias:
+        says = "Added to every update."
+        yield param(f"{mlp}.b_out", "m", b_out, "Narrowing bias", "mlp", says, n, row=MLP_WEIGHTS)
+    narrow = SumProduct(
+        "linear", out, "tm", (Operand(f"{mlp}.post", "tn", "g"), Operand(f"{mlp}.W_out", "nm", w_out)),
+        bias=Operand(f"{mlp}.b_out", "m", b_out) if has_bias else None, symbol=r"\mathrm{{mlp}}_{{{t},{m}}}",
+        says="Every neuron adds its own row, as strongly as it fired at {token_t}: "
+        f"this is entry {{m}} of the sum of {{n_n}} rows{', plus a bias' if has_bias else ''}.",
+    )  # fmt: skip
+    yield Node(
+        out, axes_of("tm"), narrow, "Feed-forward update", "mlp", n, word="feed-forward",
+        as_reader="the feed-forward output", stages=step(STREAM, "feed-forward", "+"),
+        switch="the feed-forward network",
+    )  # fmt: skip
+
+
 PREDICTED = {"d_vocab": "one of the {size} tokens that may come next"}
 
 

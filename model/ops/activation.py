@@ -111,3 +111,33 @@ class Relu(Gelu):
 
     def slope(self, source: str) -> str:
         return along("g") + r"\,[u > 0]"
+
+
+class GatedSilu(Op):
+    """post[t,n] = silu(pre[t,n]) · pre_linear[t,n] with silu(u) = u/(1 + e^(−u)) (Shazeer 2020): SwiGLU."""
+
+    name = "gated silu"
+
+    def __init__(self, mlp: str) -> None:
+        self.pre, self.linear, self.out = f"{mlp}.pre", f"{mlp}.pre_linear", f"{mlp}.post"
+        self.reads = (self.pre, self.linear)
+
+    def formula(self, run: Values, at: Place) -> str:
+        u, w = subscript("u", at), subscript("w", at)
+        return rf"{subscript('g', at)} = \mathrm{{silu}}({u})\,{w} = {u}\,\frac{{1}}{{1 + e^{{-{u}}}}}\,{w}"
+
+    def plain(self, run: Values, at: Place) -> str:
+        return f"Neuron {at[1]} at {{t{at[0]}}}: one match opens the gate, the other says what passes."
+
+    def forward(self, run: Values, at: Place) -> Rule:
+        pre = Ref(self.pre, at)
+        opened = Computed(f"calc(1/(1+exp(-{pre.address(0)})))", sigmoid(float(run.numbers(pre))))
+        return Rule("sum", (Group((pre, opened, Ref(self.linear, at)), label="what is let through"),))
+
+    def readers(self, run: Values, source: str, at: Place) -> list[tuple[Index, ...]]:
+        return [at]
+
+
+def sigmoid(u: float) -> float:
+    """1/(1 + e^(−u)) without overflow."""
+    return 1 / (1 + math.exp(-u)) if u > -700 else 0.0

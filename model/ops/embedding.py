@@ -66,6 +66,10 @@ class Tied(View):
     name, out, reads = "tied", "W_U", ("W_E",)
     letters, whole = "iv", Operand("W_E", "vi", "W_E")
 
+    def __init__(self, architecture: str) -> None:
+        """`architecture` is the name of the networks that do so."""
+        self.architecture = architecture
+
     def derive(self, run: Values) -> Tensor:
         return run.tensor("W_E").T
 
@@ -73,7 +77,8 @@ class Tied(View):
         return f"{subscript('W_U', at)} = {subscript('W_E', at[::-1])}"
 
     def plain(self, run: Values, at: Place) -> str:
-        return f"GPT-2 reads words out with the table it reads them in with: this is row {{v{at[1]}}} of W_E."
+        says = f"{self.architecture} reads words out with the table it reads them in with"
+        return f"{says}: this is row {{v{at[1]}}} of W_E."
 
     def forward(self, run: Values, at: Place) -> Rule:
         return Rule("sum", (Group((Ref("W_E", at[::-1]),)),))

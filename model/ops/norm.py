@@ -114,18 +114,19 @@ class Scale(NormOp):
 
     name = site = "scale"
     parts = ("var",)
+    symbol, label = r"\sigma^2", "variance"
 
     def formula(self, run: Values, at: Place) -> str:
         t = at[0]
-        return rf"\mathrm{{scale}}_{{{t}}} = \sqrt{{\sigma^2_{{{t}}} + \varepsilon}}"
+        return rf"\mathrm{{scale}}_{{{t}}} = \sqrt{{{self.symbol}_{{{t}}} + \varepsilon}}"
 
     def plain(self, run: Values, at: Place) -> str:
         return "The typical distance from the mean: the square root of the variance, with a tiny ε so it is never zero."
 
     def forward(self, run: Values, at: Place) -> Rule:
-        var = Group((Ref(f"{self.ln}.var", at),), label="variance")
+        square = Group((Ref(self.reads[0], at),), label=self.label)
         eps = Group((Constant(r"\varepsilon", self.eps),), label="ε")
-        return Rule("function", (var, eps), function=SQRT)
+        return Rule("function", (square, eps), function=SQRT)
 
     def backward(self, run: Values, source: str, at: Place) -> tuple[Group, ...]:
         return (Group((grad(self.out, at), Constant(r"\tfrac{1}{2}", 0.5), Inverse(Ref(self.out, at)))),)
@@ -134,11 +135,22 @@ class Scale(NormOp):
         return along(r"\mathrm{scale}") + r"\,\frac{1}{2\,\mathrm{scale}}"
 
 
+class RootMeanSquare(Scale):
+    """scale[t] = √(ms[t] + ε): RMSNorm measures a row from 0, not from its mean (Zhang & Sennrich 2019)."""
+
+    name = "root mean square"
+    parts = ("ms",)
+    symbol, label = r"\mathrm{ms}", "mean square"
+
+    def plain(self, run: Values, at: Place) -> str:
+        return "The typical size of the row's numbers: the root of their mean square, and a tiny ε so it is never zero."
+
+
 class Normalize(NormOp):
     """normalized[t,i] = (x[t,i] − μ[t]) / scale[t]."""
 
     name, site = "normalize", "normalized"
-    parts = ("x", "mean", "scale")
+    parts: tuple[str, ...] = ("x", "mean", "scale")
 
     def formula(self, run: Values, at: Place) -> str:
         t = at[0]
@@ -178,6 +190,23 @@ class Normalize(NormOp):
 
     def readers(self, run: Values, source: str, at: Place) -> list[tuple[Index, ...]]:
         return [at] if source == self.x else [(at[0], every())]
+
+
+class Divide(Normalize):
+    """normalized[t,i] = x[t,i] / scale[t]."""
+
+    name = "divide"
+    parts = ("x", "scale")
+
+    def formula(self, run: Values, at: Place) -> str:
+        return rf"{subscript(HAT, at)} = \frac{{{subscript('x', at)}}}{{\mathrm{{scale}}_{{{at[0]}}}}}"
+
+    def plain(self, run: Values, at: Place) -> str:
+        return f"Divide {{t{at[0]}}}'s numbers by their size: what is left has a mean square of 1."
+
+    def forward(self, run: Values, at: Place) -> Rule:
+        scale = Group((Ref(f"{self.ln}.scale", at[:1]),), label="scale")
+        return Rule("quotient", (Group((Ref(self.x, at),), label="x"), scale))
 
 
 class Affine(NormOp):

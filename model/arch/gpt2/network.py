@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from model.arch.gpt2.config import GPT2Config
-from model.arch.network import AttentionBranch, BackwardPass, Block, Branch, HookPoint, Network, Norm
+from model.arch.network import AttentionBranch, BackwardPass, Block, Branch, HookPoint, Network, Norm, causal
 
 # GELU's 2u = TWICE·(x + CUBE·x³)
 TWICE = 2 * math.sqrt(2 / math.pi)
@@ -106,16 +106,9 @@ class Attention(AttentionBranch):
         heads = linear(x, self.W_QKV, self.b_QKV).view(batch, pos, 3, self.c.n_head, self.c.d_head)
         q, k, v = (hook(t) for hook, t in zip((self.q, self.k, self.v), heads.unbind(2), strict=True))
         qk = self.qk(torch.einsum("bqhc,bkhc->bhqk", q, k))
-        pattern = self.pattern(self.scores(self.masked(qk)).softmax(-1))
+        pattern = self.pattern(self.scores(causal(qk, self.c.d_head)).softmax(-1))
         z = self.z(torch.einsum("bhqk,bkhc->bqhc", pattern, v))
         return linear(z.reshape(batch, pos, d_model), self.W_O, self.b_O)
-
-    def masked(self, qk: Tensor) -> Tensor:
-        """qk / √d_head, and −∞ where the key comes after the query."""
-        ahead = qk.new_full(qk.shape[-2:], -math.inf).triu(1)
-        if bool(torch.isfinite(qk.sum())):  # adding −∞ to finite numbers masks them, in the one pass that divides
-            return torch.add(ahead, qk, alpha=1 / math.sqrt(self.c.d_head))
-        return (qk / math.sqrt(self.c.d_head)).masked_fill(ahead < 0, -math.inf)
 
     def read_on(self, x: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         new, d_model = x.shape

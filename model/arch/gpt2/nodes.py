@@ -12,11 +12,11 @@ from model.arch.pieces import (
     MLP_WEIGHTS,
     NEURON,
     NORM_WEIGHTS,
-    STREAM,
     TABLES,
     attend,
     blocks,
     embed,
+    narrowed,
     param,
     query_key_value,
     read_out,
@@ -45,7 +45,7 @@ def nodes(c: GPT2Config) -> Iterator[Node]:
     enter, says = {"embed": "e", "pos_embed": r"\mathrm{pos}"}, "What {token} is, plus where it stands."
     yield from blocks(c, enter, says, partial(_norm, c), _attention, partial(_mlp, c))
     yield Node(
-        "W_U", ("d_model", "d_vocab"), Tied(), "Unembedding table", "out", is_parameter=True,
+        "W_U", ("d_model", "d_vocab"), Tied("GPT-2"), "Unembedding table", "out", is_parameter=True,
         stages=step(TABLES, "W_U", "·"),
     )  # fmt: skip
     yield from read_out(Operand("W_E", "vi", "W_E"))
@@ -86,7 +86,7 @@ def _attention(a: str, x: str, out: str, n: int) -> Iterator[Node]:
 
 
 def _mlp(c: GPT2Config, mlp: str, x: str, out: str, n: int) -> Iterator[Node]:
-    w_in, w_out = r"W_{\mathrm{in}}", r"W_{\mathrm{out}}"
+    w_in = r"W_{\mathrm{in}}"
     learned = partial(param, part="mlp", block=n, row=MLP_WEIGHTS)
     says = "A column is what a neuron looks for."
     yield learned(f"{mlp}.W_in", "in", w_in, "Widening weights", says=says, is_first=True)
@@ -106,16 +106,4 @@ def _mlp(c: GPT2Config, mlp: str, x: str, out: str, n: int) -> Iterator[Node]:
         f"{mlp}.post", axes_of("tn"), bend, "Neurons, after the bend", "mlp", n, word="neuron", switch="neuron {}",
         as_reader="the neuron’s output", stages=step(NEURON, "after the bend"), onward="after the bend",
     )  # fmt: skip
-    yield learned(f"{mlp}.W_out", "nm", w_out, "Narrowing weights", says="A row is what a neuron adds.")
-    yield learned(f"{mlp}.b_out", "m", r"b_{\mathrm{out}}", "Narrowing bias", says="Added to every update.")
-    narrow = SumProduct(
-        "linear", out, "tm", (Operand(f"{mlp}.post", "tn", "g"), Operand(f"{mlp}.W_out", "nm", w_out)),
-        bias=Operand(f"{mlp}.b_out", "m", r"b_{\mathrm{out}}"), symbol=r"\mathrm{{mlp}}_{{{t},{m}}}",
-        says="Every neuron adds its own row, as strongly as it fired at {token_t}: "
-        "this is entry {m} of the sum of {n_n} rows, plus a bias.",
-    )  # fmt: skip
-    yield Node(
-        out, axes_of("tm"), narrow, "Feed-forward update", "mlp", n, word="feed-forward",
-        as_reader="the feed-forward output", stages=step(STREAM, "feed-forward", "+"),
-        switch="the feed-forward network",
-    )  # fmt: skip
+    yield from narrowed(mlp, out, n, has_bias=True)
