@@ -337,8 +337,8 @@ def test_what_is_not_finite_is_not_said_to_agree():
 
 def test_a_fault_is_said_in_words(monkeypatch: pytest.MonkeyPatch):
     run = run_of("toy")
-    monkeypatch.setattr("model.explain.explanation.TOLERANCE", 1e-30)
-    monkeypatch.setattr("model.explain.explanation.FLOOR", 1e-30)
+    monkeypatch.setattr("model.explain.terms.TOLERANCE", 1e-30)
+    monkeypatch.setattr("model.explain.terms.FLOOR", 1e-30)
     at = next(at for at in places(run, "logits", 30) if run.explain(at).fault)
     assert check(run.explain(at)).fault
     _, _, soup = panel(run, state_of(run, at))
