@@ -1,4 +1,4 @@
 """Live parts: small things to play with inside a lesson, each with a URL of its own, `/embed/NAME?…`.
 
-One file per part says what can be set and what is shown; `base` is the contract, `table` lists them all.
+One module per part says what can be set and what is shown; `base` is the contract, `table` finds them all.
 """

@@ -1,15 +1,17 @@
 """What a live part is, and what it gets to work with.
 
-A part is a title, a model of its settings (read from the query and checked), and a function from a scene and those
-settings to whatever its template `parts/NAME.html` shows as `view`. It never formats a link by hand: `num` makes
-numbers clickable, `here.url` makes links that change a setting, `here.hidden` the hidden fields of a form.
+A part is one module: a class of settings (read from the query and checked), with a function from the scene to what its
+template `parts/NAME.html` shows as `view`. The decorator names it, `table` finds it, and its docstring tells readers
+what it is about. It never formats a link by hand: `num` makes numbers clickable, `here.url` makes links that change a
+setting.
 
-    class Settings(base.Settings):
+    @live_part("Why divide by √d", home="transformer#scale")
+    class Scaling(Settings):
+        "Random queries and keys of any length."
+
         d: int = Field(64, ge=1, le=512)
 
-    def view(scene: Scene, s: Settings) -> View: ...
-
-    PART = Part("scaling", "Why divide by √d", Settings, view, home="transformer#scale", about="…")
+        def view(self, scene: Scene) -> View: ...
 """
 
 from __future__ import annotations
@@ -17,116 +19,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from html import escape
-from typing import Any
+from types import SimpleNamespace
+from typing import Annotated, Any, TypeVar
 
-from markupsafe import Markup
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, Field, ValidationError, ValidationInfo
 
-from app.render import numbers
-from app.render.links import Links
-from app.render.tokens import token_html
-from app.request.paths import EXPLORE, link
+from app.parts.numbers import Numbers
+from app.request.page_state import PageState, reader_error
+from app.request.paths import link
 from app.request.state import State
 from app.server.prefix import AppPath, Url
 from app.services import Services
 from model import Run
+from model.errors import SettingError
 from model.runtime.loaded import LoadedModel
 
+RUN = ("model", "text", "target", "bos", "eta", "optimizer")  # what `Here.url` may change beside the settings
 
-class Settings(BaseModel):
-    """What a reader can set. What the query has beside it is left alone: the run, the selected number."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-    def query(self, **changes: Any) -> list[tuple[str, str]]:
-        """As query parameters; those at their defaults are left out."""
-        kept = self.model_dump(exclude_defaults=True) | changes
-        return [(name, written(kept[name])) for name in type(self).model_fields if name in kept]
-
-
-def written(x: Any) -> str:
-    """A setting as it stands in a URL or in a form's field."""
-    if isinstance(x, bool):
-        return "1" if x else "0"
-    return f"{x:.6g}" if isinstance(x, float) else str(x)
-
-
-# -- numbers that are links
-
-
-def formatted(x: float, form: str = "3") -> str:
-    """A number in one of the forms: "0"…"6" decimals, with "+" in front signed; "percent", "sci", "count",
-    "brief" (three figures), "auto"."""
-    if numbers.special(x):
-        return numbers.special(x) or ""
-    if form == "percent":
-        return ("−" if x < 0 else "") + numbers.percent(abs(x))
-    if form == "sci":
-        return numbers.scientific(x)
-    if form == "count":
-        return numbers.count(round(x))
-    if form == "brief":
-        return numbers.brief(x) if abs(x) < 1000 else numbers.count(round(x)) if abs(x) < 1e6 else numbers.scientific(x)
-    if form == "auto":
-        return numbers.value(float(round(x)) if abs(x - round(x)) < 1e-9 else x, 3)
-    sign = "+" if form.startswith("+") and x > 0 else ""
-    digits = int(form.lstrip("+"))
-    if x and abs(x) < 0.5 * 10.0**-digits:
-        return sign + numbers.scientific(x, 1)
-    return sign + numbers.fixed(x, digits)
-
-
-class Numbers:
-    """Numbers of one run as links: `num("logits[3,17]", "2")`. On a page they open in its why panel.
-
-    `form` is the id of the form that carries the run where the text is too long for a link in every number; "" where
-    no form does, as for a run that the page is not about: then they are links all the same.
-    """
-
-    def __init__(self, run: Run, state: State, *, form: str = "go") -> None:
-        self.run, self.state, self.path, self.form = run, state, state.page, form
-        self._cells = Links(state)
-        self._cells.as_buttons &= bool(form)
-
-    def value(self, at: str) -> float:
-        """The number at an address."""
-        return float(self.run.values(at))
-
-    def __call__(self, at: str, form: str = "3", *, label: str = "", css: str = "num live") -> Markup:
-        """The number at an address, read from the run, as a link."""
-        return self.shown(at, formatted(self.value(at), form), label=label, css=css)
-
-    def calc(self, expression: str, form: str = "3", **more: Any) -> Markup:
-        """The value of an expression over addresses, as a link to its arithmetic."""
-        return self(f"calc({expression})", form, **more)
-
-    def shown(self, at: str, text: str, *, label: str = "", css: str = "num", current: bool = False) -> Markup:
-        """A link to an address with a text already made (of a number that the caller has at hand)."""
-        return self._own(self._cells.number(at, text, css=css, label=label, current=current))
-
-    def link(self, at: str, inner: Markup, *, css: str = "", attributes: str = "", current: bool = False) -> Markup:
-        """Anything that opens an address, such as a bar of a chart. Inside an SVG use `href`."""
-        return self._own(self._cells.link(at, inner, css=css, attributes=attributes, current=current))
-
-    def href(self, at: str) -> str:
-        """The URL that opens an address, not escaped."""
-        return self.state.select(at).url()
-
-    def in_explorer(self, at: str) -> str:
-        """The URL of an address in the explorer, not escaped."""
-        return self.state.select(at).url(EXPLORE)
-
-    def token(self, token: int) -> Markup:
-        """A vocabulary entry as it is shown in a text."""
-        return token_html(self.run.model.tokenizer, token)
-
-    def at(self, position: int) -> Markup:
-        """The token at a position of the text."""
-        return self.token(self.run.tokens[position])
-
-    def _own(self, link: Markup) -> Markup:
-        return link if self.form == "go" else Markup(str(link).replace('form="go"', f'form="{escape(self.form)}"', 1))
+View = SimpleNamespace  # what a template shows, each name given once
 
 
 # -- where a part is shown
@@ -160,9 +70,62 @@ class Scene:
         return Numbers(self.run_of(state), here, form="")
 
 
+# -- settings
+
+
+class Settings(PageState):
+    """What a reader can set. What the query has beside it is left alone: the run, the selected number."""
+
+    digits = 6
+
+    def view(self, scene: Scene) -> View:
+        """What the part's template shows of the scene with these settings."""
+        raise NotImplementedError
+
+    def check(self, scene: Scene) -> None:
+        """Raises SettingError where a setting names what this run does not have, such as a block."""
+        try:
+            type(self).model_validate(self.model_dump(), context=scene)
+        except ValidationError as error:
+            raise reader_error(error.errors()) or error from None
+
+
+def check_among(name: str, value: int, what: str, whose: str, n: int, first: int = 0) -> None:
+    """Raises SettingError unless a setting is one of `n` whole numbers from `first` on."""
+    if value >= first + n:
+        known = f"{whose} are {first} to {first + n - 1}"
+        raise SettingError(name, f"There is no {what} {value}: {known}.", f"Write {name}={first}.")
+
+
+def _among(what: str, whose: str, count: Callable[[Scene], int], first: int = 0) -> AfterValidator:
+    """A setting that names one of so many things of the run: see Settings.check."""
+
+    def check(value: int, info: ValidationInfo) -> int:
+        if info.context is not None:
+            check_among(str(info.field_name), value, what, whose, count(info.context), first)
+        return value
+
+    return AfterValidator(check)
+
+
+Block = Annotated[int, Field(ge=0, le=999), _among("block", "this model's", lambda scene: scene.model.config.n_layer)]
+Head = Annotated[int, Field(ge=0, le=999), _among("head", "this model's", lambda scene: scene.model.config.n_head)]
+Position = Annotated[int, Field(ge=0), _among("position", "this text's", lambda scene: scene.run.n_pos)]
+Entry = Annotated[int, Field(ge=0), _among("entry", "a row's", lambda scene: scene.model.config.d_model)]
+Rank = Annotated[
+    int,
+    Field(ge=1, le=10_000_000),
+    _among("rank", "this vocabulary's", lambda scene: scene.model.config.d_vocab, first=1),
+]
+
+
+# -- parts
+
+
 @dataclass(frozen=True)
 class Part:
-    """One live part. `home` is the lesson and section where it stands; `rem` the height kept free while it loads.
+    """One live part. `home` is the lesson and section where it stands, `about` says in a sentence what it is, `rem` is
+    the height kept free while it loads. `turn` orders several that stand in one section.
 
     `run` is what it looks at where neither a model nor a text is asked for, if that is not the default run.
     """
@@ -170,10 +133,10 @@ class Part:
     name: str
     title: str
     settings: type[Settings]
-    view: Callable[[Scene, Any], Any]
     home: str
     about: str
     rem: int = 24
+    turn: int = 0
     run: State | None = None
 
     @property
@@ -184,6 +147,24 @@ class Part:
     def height(self) -> str:
         """A class of lesson.css: heights in steps of 4 rem up to 80, and one for all above."""
         return f"rem-{4 * math.ceil(self.rem / 4)}" if self.rem <= 80 else "rem-tall"
+
+
+PARTS: dict[str, Part] = {}  # see app.parts.table
+
+S = TypeVar("S", bound=Settings)
+
+
+def live_part(
+    title: str, *, home: str, rem: int = 24, turn: int = 0, run: State | None = None
+) -> Callable[[type[S]], type[S]]:
+    """Makes a class of settings a live part, called as its module is and described by its docstring."""
+
+    def register(settings: type[S]) -> type[S]:
+        name, about = settings.__module__.rpartition(".")[2], " ".join(str(settings.__doc__).split())
+        PARTS[name] = Part(name, title, settings, home, about, rem, turn, run)
+        return settings
+
+    return register
 
 
 @dataclass(frozen=True)
@@ -204,9 +185,9 @@ class Here:
         return f"go-{self.part.name}"
 
     def pairs(self, **changes: Any) -> list[tuple[str, str]]:
-        """The run and the settings as query parameters, with some changed (`text`, `target` and settings)."""
-        run = {name: changes.pop(name) for name in ("text", "target", "model", "bos") if name in changes}
-        return [*self.state.replace(**run).run_query, *self.settings.query(**changes), *self.state.look]
+        """The run and the settings as query parameters, with some changed."""
+        run = {name: changes.pop(name) for name in RUN if name in changes}
+        return [*self.state.replace(**run).run_query, *self.settings.pairs(**changes), *self.state.look]
 
     def url(self, **changes: Any) -> Url:
         """The part alone, with some settings changed. Not escaped: templates do that."""

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
-
-from markupsafe import Markup
 
 from app.panels.learning.view import learn_view
-from app.parts import base
-from app.parts.base import Here, Part, Scene
+from app.parts.base import PARTS, Here, Scene, Settings, View, live_part
 from app.render import numbers
 from app.render.curves import along_slope
-from app.render.templating import Context
 from app.request.state import State
 from app.server.size import is_large
 from app.stores.jobs import Job
@@ -22,56 +17,38 @@ PATIENCE = 2.0  # seconds
 TIMES = (0.25, 0.5, 1.0, 2.0, 4.0, 16.0)
 
 
-class Settings(base.Settings):
-    """Whether a large model may begin. η and the number of steps are part of the run's own state."""
+@live_part("Learn from this sentence", home="math#steps", rem=80)
+class Learn(Settings):
+    """Choose η: the loss along the slope, one real step of all weights, and step after step."""
 
-    go: bool = False
+    go: bool = False  # on a large model; η and the number of steps are part of the run's own state
 
+    def view(self, scene: Scene) -> View:
+        """`learnt` is None while the steps are being taken, or until they are asked for."""
+        if scene.state.changes:
+            raise SettingError("set", "Learning begins from the run as it is.", "Take the numbers that you set away.")
+        job = begun(scene, go=self.go or not is_large(scene.model.n_parameters))
+        if job is None or job.result is None:
+            if job is not None and job.error:
+                raise job.error
+            return View(learnt=None, job=job)
+        found = job.result
+        here = Here(PARTS["math_learn"], scene.state, self)
 
-@dataclass(frozen=True)
-class View:
-    """`learnt` is None while the steps are being taken, or until they are asked for."""
+        def to(eta: float) -> str:
+            return here.url(eta=eta, optimizer="sgd")
 
-    learnt: Context | None
-    curve: Markup
-    eta: str
-    measured: bool
-    lower: bool
-    etas: list[tuple[str, str, bool]]
-    job: Job | None
-    go: str
-    steps: int
-    n: str
-
-
-def view(scene: Scene, s: Settings) -> View:
-    if scene.state.changes:
-        raise SettingError("set", "Learning begins from the run as it is.", "Take the numbers that you set away.")
-    state, n = scene.state, scene.model.n_parameters
-    job = begun(scene, go=s.go or not is_large(n))
-    eta = "" if state.eta is None else f"{state.eta:g}"
-    go = Here(PART, state, Settings(go=True)).url()
-    empty = View(None, Markup(""), eta, state.eta is None, False, [], job, go, state.steps, numbers.count(n))
-    if job is None or job.result is None:
-        if job is not None and job.error:
-            raise job.error
-        return empty
-    found = job.result
-    way = "chosen" if found.rate.optimizer == "sgd" else ""
-
-    def to(other: float) -> str:
-        return Here(PART, state.replace(eta=other, optimizer="sgd"), s).url()
-
-    curve = along_slope(
-        found.etas, found.curve, found.rate.eta if way else None, found.steepness, to,
-        f"The loss at {len(found.etas)} places along the slope, on both sides of the weights as they are",
-    )  # fmt: skip
-    usual = measured(scene)
-    etas = [(numbers.full(usual * times, 3), to(usual * times), usual * times == found.rate.eta) for times in TIMES]
-    return replace(
-        empty, learnt=learn_view(scene.run, state, found, scene.num.form), curve=curve,
-        lower=found.losses[1] < found.losses[0], etas=etas,
-    )  # fmt: skip
+        curve = along_slope(
+            found.etas, found.curve, found.rate.eta if found.rate.optimizer == "sgd" else None, found.steepness, to,
+            f"The loss at {len(found.etas)} places along the slope, on both sides of the weights as they are",
+        )  # fmt: skip
+        etas = [measured(scene) * times for times in TIMES]
+        return View(
+            learnt=learn_view(scene.run, scene.state, found, scene.num.form),
+            curve=curve,
+            lower=found.losses[1] < found.losses[0],
+            etas=[(numbers.full(eta, 3), to(eta), eta == found.rate.eta) for eta in etas],
+        )
 
 
 def measured(scene: Scene) -> float:
@@ -88,9 +65,3 @@ def begun(scene: Scene, *, go: bool) -> Job | None:
     while job is not None and not job.is_over and time.monotonic() < until:
         time.sleep(0.02)
     return job
-
-
-PART = Part(
-    "math_learn", "Learn from this sentence", Settings, view, home="math#steps", rem=80,
-    about="Choose η: the loss along the slope, one real step of all weights, and step after step.",
-)  # fmt: skip

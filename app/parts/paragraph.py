@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from markupsafe import Markup
 from pydantic import Field
 
-from app.parts import base
-from app.parts.base import (
-    Numbers,
-    Part,
-    Scene,
-    formatted,
-)
+from app.parts.base import Scene, Settings, View, live_part
+from app.parts.numbers import Numbers, formatted
 from app.render import heat, numbers
 from model.runtime.generate import Step, generate
 from model.runtime.sample import MAX_SEED, MAX_TEMPERATURE
 
 
-class Settings(base.Settings):
-    """How long, and how each token is chosen."""
+@live_part("A paragraph, token by token", home="transformer#append")
+class Paragraph(Settings):
+    """Let the model write on, and see the odds that each token had."""
 
     tokens: int = Field(24, ge=1, le=60)
     temperature: float = Field(0.8, ge=0, le=MAX_TEMPERATURE)
@@ -29,39 +23,24 @@ class Settings(base.Settings):
     top_p: float = Field(0.9, ge=0, le=1)
     seed: int = Field(1, ge=0, le=MAX_SEED)
 
-
-@dataclass(frozen=True)
-class Made:
-    """One token: itself, and its probability as a link into the run that chose it where that run can be named."""
-
-    shown: Markup
-    number: Markup
-    css: str
-    odds: str
-
-
-@dataclass(frozen=True)
-class View:
-    made: list[Made]
-    end: str
-    text: str
-    total: Markup
-
-
-def view(scene: Scene, s: Settings) -> View:
-    steps = list(
-        generate(scene.model,
-            list(scene.run.tokens), s.tokens, temperature=s.temperature, top_k=s.top_k or None, top_p=s.top_p,
-            seed=s.seed,
-        )
-    )  # fmt: skip
-    shares = heat.Scale(1.0, 1.0).steps(np.array([step.prob for step in steps]))
-    made = [one(scene, step, int(shade)) for step, shade in zip(steps, shares, strict=True)]
-    tokens = [step.token for step in steps]
-    return View(
-        made, steps[-1].end, scene.state.text + scene.model.tokenizer.decode(tokens),
-        total(scene, steps),
-    )  # fmt: skip
+    def view(self, scene: Scene) -> View:
+        steps = list(
+            generate(
+                scene.model, list(scene.run.tokens), self.tokens, temperature=self.temperature,
+                top_k=self.top_k or None, top_p=self.top_p, seed=self.seed,
+            )
+        )  # fmt: skip
+        shades = heat.Scale(1.0, 1.0).steps(np.array([step.prob for step in steps]))
+        made = [
+            View(
+                token=step.token,
+                number=chance(scene, step),
+                css=heat.css(int(shade)),
+                odds=formatted(float(step.choice.odds[step.token]), "percent"),
+            )
+            for step, shade in zip(steps, shades, strict=True)
+        ]
+        return View(made=made, end=steps[-1].end, total=total(scene, steps))
 
 
 def total(scene: Scene, steps: list[Step]) -> Markup:
@@ -72,27 +51,16 @@ def total(scene: Scene, steps: list[Step]) -> Markup:
         return Markup(text)
     state = scene.state.replace(text=scene.model.spelled(read[scene.state.bos :]), target="", changes=())
     first, last = len(read) - len(steps) - 1, len(read) - 1
-    return Numbers(scene.run, state, form="").shown(
-        f"calc(exp(-sum(loss_per_token[{first}:{last}])))", text, css="num live"
-    )
+    num = Numbers(scene.run, state, form="")
+    return num.shown(f"calc(exp(-sum(loss_per_token[{first}:{last}])))", text, css="num live")
 
 
-def one(scene: Scene, step: Step, shade: int) -> Made:
-    """The run before a token is the text so far, as long as none of it was dropped."""
+def chance(scene: Scene, step: Step) -> Markup:
+    """A token's probability, as a link into the run that chose it: of the text so far, as long as none was dropped."""
     text = formatted(step.prob, "percent")
-    number = Markup(text)
+    if step.dropped:
+        return Markup(text)
     read = list(step.read)
-    if not step.dropped:
-        state = scene.state.replace(text=scene.model.spelled(read[scene.state.bos :]), target="")
-        number = Numbers(scene.run, state).shown(f"probs[{len(read) - 1},{step.token}]", text)
-        if "<button" in number:  # the text is too long for a link in every token
-            number = Markup(text)
-    return Made(
-        scene.num.token(step.token), number, heat.css(shade), formatted(float(step.choice.odds[step.token]), "percent")
-    )
-
-
-PART = Part(
-    "paragraph", "A paragraph, token by token", Settings, view, home="transformer#append", rem=24,
-    about="Let the model write on, and see the odds that each token had.",
-)  # fmt: skip
+    state = scene.state.replace(text=scene.model.spelled(read[scene.state.bos :]), target="")
+    number = Numbers(scene.run, state).shown(f"probs[{len(read) - 1},{step.token}]", text)
+    return Markup(text) if "<button" in number else number  # the text is too long for a link in every token

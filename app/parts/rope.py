@@ -3,63 +3,41 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from pydantic import Field
 
-from app.parts import base
-from app.parts.base import Part, Scene
+from app.parts.base import Scene, Settings, View, live_part
+from app.parts.plane import Plane
 
-SIDE, REACH = 280, 3.0
 QUERY, KEY = (2.0, 1.0), (1.5, -1.0)  # before they are turned
 MOST = 30
 
 
-class Settings(base.Settings):
-    """Where the query and the key stand, and the angle for one position, in degrees."""
+@live_part("Turning instead of adding", home="transformer#where", rem=28, turn=1)
+class Rope(Settings):
+    """Move a query and a key along the text: while their distance stays, so does their dot product."""
 
     i: int = Field(7, ge=0, le=MOST)
     j: int = Field(3, ge=0, le=MOST)
-    angle: float = Field(20.0, ge=0, le=180)
+    angle: float = Field(20.0, ge=0, le=180)  # for one position, in degrees
 
-
-@dataclass(frozen=True)
-class Pair:
-    """A query at `i` and a key at `j`; `dot` is the expression of their dot product."""
-
-    i: int
-    j: int
-    dot: str
-    here: bool
-
-
-@dataclass(frozen=True)
-class View:
-    q: tuple[float, float]
-    k: tuple[float, float]
-    q0: tuple[float, float]
-    k0: tuple[float, float]
-    q_at: tuple[str, str]
-    k_at: tuple[str, str]
-    same: list[Pair]
-    other: list[Pair]
-    side: int
-
-
-def view(scene: Scene, s: Settings) -> View:
-    step = math.radians(s.angle)
-    q, k = turned(QUERY, s.i * step), turned(KEY, s.j * step)
-    lowest = min(s.i, s.j)
-    same = sorted({0, lowest, lowest + 5, lowest + 10})
-    pairs = [(s.i - lowest + n, s.j - lowest + n) for n in same]
-    others = [(s.i + 1, s.j), (s.i, s.j + 1)]
-    return View(
-        q=place(q), k=place(k), q0=place(QUERY), k0=place(KEY),
-        q_at=parts(QUERY, s.i * step), k_at=parts(KEY, s.j * step),
-        same=[Pair(i, j, dot(i, j, step), (i, j) == (s.i, s.j)) for i, j in pairs],
-        other=[Pair(i, j, dot(i, j, step), False) for i, j in others],
-        side=SIDE,
-    )  # fmt: skip
+    def view(self, scene: Scene) -> View:
+        """`same` are places of query and key as far apart as those set, `other` are not: i, j, their dot product."""
+        step = math.radians(self.angle)
+        lowest, plane = min(self.i, self.j), Plane(280, reach=3.0, margin=8)
+        same = [(self.i - lowest + n, self.j - lowest + n) for n in sorted({0, lowest, lowest + 5, lowest + 10})]
+        other = [(self.i + 1, self.j), (self.i, self.j + 1)]
+        return View(
+            q=plane(*turned(QUERY, self.i * step)),
+            k=plane(*turned(KEY, self.j * step)),
+            q0=plane(*QUERY),
+            k0=plane(*KEY),
+            q_at=entries(QUERY, self.i * step),
+            k_at=entries(KEY, self.j * step),
+            same=[(i, j, dot(i, j, step)) for i, j in same],
+            other=[(i, j, dot(i, j, step)) for i, j in other],
+            side=plane.side,
+        )
 
 
 def turned(v: tuple[float, float], by: float) -> tuple[float, float]:
@@ -67,28 +45,18 @@ def turned(v: tuple[float, float], by: float) -> tuple[float, float]:
     return v[0] * c - v[1] * s, v[0] * s + v[1] * c
 
 
-def parts(v: tuple[float, float], by: float) -> tuple[str, str]:
+def entries(v: tuple[float, float], by: float) -> tuple[str, str]:
     """The turned arrow's two numbers as expressions: x cos − y sin, x sin + y cos."""
-    c, s, x, y = (_written(n) for n in (math.cos(by), math.sin(by), *v))
+    c, s, x, y = (precise(n) for n in (math.cos(by), math.sin(by), *v))
     return f"{x}*{c}-{y}*{s}", f"{x}*{s}+{y}*{c}"
 
 
 def dot(i: int, j: int, step: float) -> str:
-    (qx, qy), (kx, ky) = parts(QUERY, i * step), parts(KEY, j * step)
+    (qx, qy), (kx, ky) = entries(QUERY, i * step), entries(KEY, j * step)
     return f"({qx})*({kx})+({qy})*({ky})"
 
 
-def place(v: tuple[float, float]) -> tuple[float, float]:
-    half = SIDE / 2
-    return round(half + v[0] / REACH * (half - 8), 1), round(half - v[1] / REACH * (half - 8), 1)
-
-
-def _written(x: float) -> str:
+def precise(x: float) -> str:
+    """A number inside an expression, to twelve decimals."""
     text = f"{x:.12f}".rstrip("0").rstrip(".")
     return f"({text})" if text.startswith("-") else text
-
-
-PART = Part(
-    "rope", "Turning instead of adding", Settings, view, home="transformer#where", rem=28,
-    about="Move a query and a key along the text: while their distance stays, so does their dot product.",
-)  # fmt: skip

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from fastapi.exceptions import RequestValidationError
 from markupsafe import Markup
-from pydantic import ValidationError
 
-from app.parts.base import (
-    Here,
-    Numbers,
-    Part,
-    Scene,
-    Settings,
-)
+from app.parts.base import Here, Part, Scene, Settings
+from app.parts.numbers import Numbers
 from app.parts.table import PARTS
 from app.request.state import State
 from app.services import Services
@@ -24,27 +16,19 @@ from model import Run
 RUN = ("model", "text", "target", "bos")
 
 
-def settings_of(part: Part, query: Mapping[str, Any]) -> Settings:
-    """The part's settings from a query. An error names the parameter, as everywhere in the app."""
-    try:
-        return part.settings.model_validate({k: v for k, v in query.items() if v != "" and k not in RUN})
-    except ValidationError as error:
-        raise RequestValidationError(error.errors()) from None
-
-
 def part_html(services: Services, part: Part, run: Run, state: State, settings: Settings) -> Markup:
     """The whole fragment. Its numbers open where the state says: on the part's own page where it stands alone."""
     here = Here(part, state.select("").replace(order="size"), settings)
     num = Numbers(run, here.state, form=here.go)
     scene = Scene(services, run, here.state, num)
-    view = part.view(scene, settings)
+    settings.check(scene)
     return Markup(
         services.templates.render(
             part.template,
             part=part,
             here=here,
             s=settings,
-            view=view,
+            view=settings.view(scene),
             num=num,
             scene=scene,
             run=run,

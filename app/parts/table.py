@@ -1,10 +1,14 @@
-"""All live parts by name. A lesson adds its own list."""
+"""All live parts by name: whichever modules of this package declare one."""
 
 from __future__ import annotations
 
-from app.parts import lesson1, lesson2
-from app.parts.base import Part
+from importlib import import_module
+from pkgutil import iter_modules
 
-LISTS = (lesson1.PARTS, lesson2.PARTS)
+import app.parts
+from app.parts.base import PARTS
 
-PARTS: dict[str, Part] = {part.name: part for parts in LISTS for part in parts}
+__all__ = ["PARTS"]
+
+for module in iter_modules(app.parts.__path__, "app.parts."):
+    import_module(module.name)

@@ -5,49 +5,35 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-import numpy as np
 import torch
 from markupsafe import Markup
 from pydantic import Field
 
-from app.parts import base
-from app.parts.base import Part, Scene
-from app.render import numbers, plot
-from model.errors import SettingError
+from app.parts.base import Scene, Settings, View, live_part
+from app.render.plot import Plot, Scale
 from model.tiny import TinyGPT, generate, train_step
 
 CONTEXT = 64
 WRITES = 48
 
 
-class Settings(base.Settings):
-    """What it learns, for how many rounds, from which random start."""
+@live_part("Run the file", home="transformer#code", rem=28)
+class Tiny(Settings):
+    """Train the small GPT of this section on a text of yours and see what it writes."""
 
     learns: str = Field("the cat sat on the mat. the dog sat on the log. ", min_length=4, max_length=400)
     rounds: int = Field(25, ge=1, le=100)
     seed: int = Field(0, ge=0, le=9999)
 
-
-@dataclass(frozen=True)
-class View:
-    losses: list[float]
-    chart: Markup
-    prompt: str
-    written: str
-    n_parameters: int
-    lower: bool
-    vocabulary: int
-
-
-def view(scene: Scene, s: Settings) -> View:
-    data = s.learns.encode()
-    if len(data) < 4:
-        raise SettingError("learns", "That is too short to learn from.", "Write at least four letters.")
-    made = learned(data, s.rounds, s.seed)
-    return View(
-        list(made.losses), curve(list(made.losses)), made.prompt.decode("utf-8", "replace"),
-        made.written.decode("utf-8", "replace"), made.n_parameters, made.losses[-1] < made.losses[0], 256,
-    )  # fmt: skip
+    def view(self, scene: Scene) -> View:
+        made = learned(self.learns.encode(), self.rounds, self.seed)
+        return View(
+            losses=made.losses,
+            chart=curve(made.losses),
+            prompt=made.prompt.decode("utf-8", "replace"),
+            written=made.written.decode("utf-8", "replace"),
+            n_parameters=made.n_parameters,
+        )
 
 
 @dataclass(frozen=True)
@@ -69,9 +55,8 @@ def learned(data: bytes, rounds: int, seed: int) -> Learned:
         torch.manual_seed(seed)
         model, losses = trained(ids, rounds)
         made = bytes(generate(model, prompt, WRITES, temperature=0.3)[0].tolist())
-    return Learned(
-        tuple(losses), data[: prompt.shape[1]], made[prompt.shape[1] :], sum(p.numel() for p in model.parameters())
-    )
+    n_parameters = sum(p.numel() for p in model.parameters())
+    return Learned(tuple(losses), data[: prompt.shape[1]], made[prompt.shape[1] :], n_parameters)
 
 
 def trained(ids: torch.Tensor, rounds: int) -> tuple[TinyGPT, list[float]]:
@@ -84,24 +69,11 @@ def trained(ids: torch.Tensor, rounds: int) -> tuple[TinyGPT, list[float]]:
     return model, [train_step(model, optimizer, batch) for _ in range(rounds)]
 
 
-def curve(losses: list[float]) -> Markup:
+def curve(losses: tuple[float, ...]) -> Markup:
     """The loss, step by step."""
-    x = plot.Scale(0, max(len(losses) - 1, 1), 34, 386)
-    y = plot.Scale(0, max(losses), 112, 10)
-    line = "L".join(plot.point(x(n), y(loss)) for n, loss in enumerate(losses))
-    marks = "".join(
-        f'<path class="grid-line" d="M34 {y(t):.1f}H386"/>'
-        f'<text x="28" y="{y(t) + 4:.1f}" text-anchor="end">{numbers.tick_text(t)}</text>'
-        for t in plot.ticks(0, max(losses), 4)
-    ) + "".join(
-        f'<text x="{x(t):.1f}" y="130" text-anchor="middle">{t:g}</text>'
-        for t in plot.ticks(0, max(len(losses) - 1, 1), 5)
-    )
-    inside = f'{marks}<path class="axis" d="M34 112H386"/><path class="total" d="M{line}"/>'
-    return plot.drawing(inside, 136, f"Loss over {len(losses)} steps, from {losses[0]:.2f} to {np.min(losses):.2f}")
-
-
-PART = Part(
-    "tiny", "Run the file", Settings, view, home="transformer#code", rem=28,
-    about="Train the small GPT of this section on a text of yours and see what it writes.",
-)  # fmt: skip
+    plot = Plot(Scale(0, max(len(losses) - 1, 1), 34, 386), Scale(0, max(losses), 112, 10))
+    plot.rows(plot.y.ticks())
+    plot.feet(plot.x.ticks(5), below=18)
+    plot.base()
+    plot.curve("total", range(len(losses)), losses)
+    return plot.svg(136, f"Loss over {len(losses)} steps, from {losses[0]:.2f} to {min(losses):.2f}")

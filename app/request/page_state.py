@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, NamedTuple, Self, get_args, get_origin
+from typing import Annotated, Any, ClassVar, NamedTuple, Self, get_args, get_origin
 
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
@@ -167,7 +167,8 @@ def written(value: Any, digits: int | None = None) -> str:
 def kinds(annotation: Any) -> tuple[Any, ...]:
     """The types that a field may have: of `float | None` both, of `tuple[str, ...]` tuple."""
     found = get_args(annotation) if get_origin(annotation) not in (None, tuple) else (annotation,)
-    return tuple(get_origin(each) or each for each in found)
+    plain = (get_args(each)[0] if get_origin(each) is Annotated else each for each in found)
+    return tuple(get_origin(each) or each for each in plain)
 
 
 def sign_of(field: FieldInfo) -> str | None:

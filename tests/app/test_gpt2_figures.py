@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from starlette.testclient import TestClient
 
 from app.main import create_app
-from app.parts.math_aim import Pair, without_root
+from app.parts.attention import Pair, without_root
 from app.settings import AppSettings
 from model import LanguageModel, Run
 from model.address.parser import Address

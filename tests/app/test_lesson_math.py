@@ -11,7 +11,6 @@ from bs4 import BeautifulSoup, Tag
 from starlette.testclient import TestClient
 
 from app.features.lessons.math import LESSON
-from app.parts import lesson2
 from app.parts.table import PARTS
 from model import Run
 from tests.app import lesson_pages
@@ -19,7 +18,7 @@ from tests.app.lesson_pages import CASES, MOST_BYTES, addresses, claims, shown, 
 from tests.app.shown_numbers import Reader, read
 
 PATH = "/lessons/math"
-NAMES = [part.name for part in lesson2.PARTS]
+NAMES = [part.name for part in LESSON.live_parts]
 
 
 @pytest.fixture(scope="module")
@@ -284,7 +283,7 @@ def test_it_is_a_page_like_every_lesson(client: TestClient, page: BeautifulSoup)
     lesson_pages.check_links(client, page, every=9)
     lesson_pages.check_places(page, NAMES, now=["math_dot"])
     ids = {tag["id"] for tag in page.select("[id]")}
-    assert all(part.home.startswith("math#") and part.home.partition("#")[2] in ids for part in lesson2.PARTS)
+    assert all(part.home.startswith("math#") and part.home.partition("#")[2] in ids for part in LESSON.live_parts)
 
 
 def test_all_at_once_for_paper(client: TestClient) -> None:
@@ -310,4 +309,4 @@ def test_the_lessons_lead_to_each_other(client: TestClient, page: BeautifulSoup)
     assert first.select_one("a[rel=next]")["href"] == PATH
     assert PATH in client.get("/lessons").text
     assert page.select_one("#ask [name=target]")["value"] == " Mary"
-    assert {part.name for part in lesson2.PARTS} <= set(PARTS)
+    assert {part.name for part in LESSON.live_parts} <= set(PARTS)

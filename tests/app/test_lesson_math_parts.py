@@ -7,7 +7,8 @@ from bs4 import BeautifulSoup
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from app.parts import lesson2, math_learn
+from app.features.lessons.math import LESSON
+from app.parts import math_learn
 from model import Run
 from model.ops.update import Optimizer, Rate
 from model.runtime.slope import suggested_rate
@@ -22,7 +23,7 @@ from tests.app.live_checks import (
 )
 from tests.app.shown_numbers import Reader, read
 
-NAMES = [part.name for part in lesson2.PARTS]
+NAMES = [part.name for part in LESSON.live_parts]
 
 # Settings that a part must be able to show, beside its defaults.
 SETTINGS = {

@@ -12,14 +12,14 @@ from bs4 import BeautifulSoup, Tag
 from starlette.testclient import TestClient
 
 from app.features.lessons import code
-from app.parts import lesson1
+from app.features.lessons.transformer import LESSON
 from model import Run
 from tests.app import lesson_pages
 from tests.app.lesson_pages import CASES, MOST_BYTES, addresses, claims, shown, soup, tokens
 from tests.app.shown_numbers import Reader
 
 PATH = "/lessons/transformer"
-PARTS = [part.name for part in lesson1.PARTS]
+PARTS = [part.name for part in LESSON.live_parts]
 
 
 @pytest.fixture(scope="module")

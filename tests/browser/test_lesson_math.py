@@ -8,10 +8,10 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from app.parts import lesson2
+from app.features.lessons.math import LESSON
 
 PATH = "/lessons/math"
-NAMES = [part.name for part in lesson2.PARTS]
+NAMES = [part.name for part in LESSON.live_parts]
 WAIT = 30_000  # milliseconds that ten steps of learning may take on a busy machine
 
 # A part, the field to set, its new value, and words that the part then shows.

@@ -20,7 +20,7 @@ from app.panels.values.view import values_view
 from app.panels.why.view import why_view
 from app.parts.base import Here, Part, Settings
 from app.parts.share import can_hide, of_part, part_run
-from app.parts.show import part_html, settings_of
+from app.parts.show import part_html
 from app.parts.table import PARTS
 from app.request import answers, look
 from app.request.htmx import Htmx, HtmxDep
@@ -70,7 +70,7 @@ async def embed(request: Request, name: str, state: StateDep, services: Services
     part = PARTS.get(name)
     if part is None:
         raise HTTPException(404)
-    settings, frame = settings_of(part, query), Frame(services, look_of(query, can_hide(part)), htmx, origin)
+    settings, frame = part.settings.from_query(query), Frame(services, look_of(query, can_hide(part)), htmx, origin)
     asked = part_state(frame, part, part_run(part, state, query), settings)
     html = await services.runs.use(asked, lambda run: part_page(frame, part, run, asked, settings))
     return answers.html(html, headers={"Vary": f"{answers.ANEW['Vary']}, HX-Current-URL"})
@@ -119,7 +119,7 @@ def part_state(frame: Frame, part: Part, state: State, settings: Settings) -> St
     """
     if frame.htmx.wants_part and not frame.htmx.around.startswith(rooted(AppPath(EMBED))):
         return state
-    return state.replace(page=AppPath(EMBED + part.name), own=tuple(settings.query()), look=frame.look.query)
+    return state.replace(page=AppPath(EMBED + part.name), own=tuple(settings.pairs()), look=frame.look.query)
 
 
 def part_page(frame: Frame, part: Part, run: Run, asked: State, settings: Settings) -> str:
@@ -144,7 +144,7 @@ def shared_part(services: Services, page: SharedPage) -> Asked:
     part = PARTS.get(page.name)
     if part is None:
         raise NotShared
-    settings, state = settings_of(part, page.query), part_run(part, page_state(services, page.query), page.query)
+    settings, state = part.settings.from_query(page.query), part_run(part, page_state(services, page.query), page.query)
     return Asked(state, lambda run: of_part(run, part, state, settings))
 
 

@@ -22,7 +22,7 @@ from app.panels import data
 from app.panels.articles import ARTICLES
 from app.parts.base import Here
 from app.parts.share import part_run
-from app.parts.show import part_html, settings_of
+from app.parts.show import part_html
 from app.parts.table import PARTS
 from app.request.answers import attachment
 from app.request.page_state import Hint, PageState
@@ -156,7 +156,7 @@ async def part(request: Request, name: str, state: StateDep, services: ServicesD
     found = PARTS.get(name)
     if found is None:
         raise HTTPException(404)
-    settings = settings_of(found, request.query_params)
+    settings = found.settings.from_query(request.query_params)
     state = part_run(found, state, request.query_params).select("").replace(order="size")
     origin = file_origin(request, links=wanted.links)
 
@@ -165,7 +165,7 @@ async def part(request: Request, name: str, state: StateDep, services: ServicesD
         html = finished(part_html(services, found, run, state, settings))
         file.follow([html], wanted.depth)
         page = {"page_url": origin.site + Here(found, state, settings).url(), "page_name": found.title}
-        shown = [(key.replace("_", " "), value) for key, value in settings.query(**settings.model_dump())]
+        shown = [(key.replace("_", " "), value) for key, value in settings.pairs(**settings.model_dump())]
         return html_file(
             services,
             "part",

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from app.parts.base import Scene
+from app.parts.base import Part, Scene, View
+from app.parts.table import PARTS
 from app.request.state import DEFAULT_TEXT, State
 from app.server.prefix import AppPath
 
@@ -32,14 +33,21 @@ class Lesson:
     title: str
     lead: str
     sections: tuple[Section, ...]
-    facts: Callable[[Scene], Any]
+    facts: Callable[[Scene], View]
     extra: Callable[[Scene], dict[str, Any]] = lambda _scene: {}
-    glossary: Callable[[Scene], list[tuple[str, str, str]]] = lambda _scene: []
     target: str = ""  # the target where neither text nor target is asked for and the text is the default one
 
     @property
     def path(self) -> AppPath:
         return AppPath(f"/lessons/{self.name}")
+
+    @property
+    def live_parts(self) -> list[Part]:
+        """The live parts that stand in it, in the order of its sections."""
+        places = [id for section in self.sections for id in (section.id, *(part for part, _ in section.parts))]
+        homes = [f"{self.name}#{place}" for place in places]
+        mine = (part for part in PARTS.values() if part.home in homes)
+        return sorted(mine, key=lambda part: (homes.index(part.home), part.turn))
 
     def aimed(self, state: State, *, asked: bool) -> State:
         """The lesson's own target where the reader has asked for no text and no target."""

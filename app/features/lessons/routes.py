@@ -17,7 +17,8 @@ from app.features.lessons.table import LESSONS
 from app.panels.articles import ARTICLES, Article
 from app.panels.selection import checked, target_field
 from app.panels.why.view import why_view
-from app.parts.base import Numbers, Scene
+from app.parts.base import Scene
+from app.parts.numbers import Numbers
 from app.parts.show import Live
 from app.render.formulas import mathml, table
 from app.request import answers
@@ -70,7 +71,6 @@ def written(
         "maths": mathml,
         "display": display,
         "f": lesson.facts(scene),
-        "glossary": lesson.glossary(scene),
         **lesson.extra(scene),
     }
     return Markup(services.templates.render("lessons/_sections.html", **names)), names

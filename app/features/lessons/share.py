@@ -9,7 +9,6 @@ from app.features.lessons.base import Lesson
 from app.features.lessons.table import LESSONS
 from app.panels.shared import CARDS, Asked, NotShared, Shared, SharedPage, about, bare, card_url, shares
 from app.parts.share import of_part
-from app.parts.table import PARTS
 from app.request.state import State
 from app.server.prefix import Url
 from app.services import Services
@@ -18,7 +17,7 @@ from model import Run
 
 def of_lesson(run: Run, lesson: Lesson, state: State, section: str = "") -> Shared:
     """A lesson; its frame shows the first live part of the section, or of the lesson."""
-    homes = [part for part in PARTS.values() if part.home.startswith(f"{lesson.name}#")]
+    homes = lesson.live_parts
     part = next((part for part in homes if part.home == f"{lesson.name}#{section}"), homes[0])
     title = next((one.title for one in lesson.sections if one.id == section), "")
     alone = bare(state)

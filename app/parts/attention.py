@@ -1,52 +1,41 @@
-"""What the parts of the second lesson look at: the prediction that the loss scores, and one pair of query and key."""
+"""What a head looks at: its strongest look back, and one query with its keys."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
+import numpy as np
 from markupsafe import Markup
+from numpy.typing import NDArray
 
-from app.features.lessons.transformer import strongest_look
-from app.parts.base import Numbers, Scene
-from app.parts.mask import check_head
+from app.parts.base import Scene
+from app.parts.numbers import Numbers
 from app.render import numbers
 from model import Run
-from model.errors import SettingError
 
 
 @dataclass(frozen=True)
-class Aim:
-    """The prediction after position `t`, and its right answer `token`. The loss is a mean over `n` predictions."""
+class Look:
+    """The strongest look back from the last token: a head, and the earlier position it looks at."""
 
-    t: int
-    token: int
-    n: int
-
-    @property
-    def logit(self) -> str:
-        return f"logits[{self.t},{self.token}]"
-
-    @property
-    def probability(self) -> str:
-        return f"probs[{self.t},{self.token}]"
-
-    @property
-    def slopes(self) -> str:
-        """∂loss/∂ every logit of this prediction."""
-        return f"logits[{self.t},:].grad"
+    block: int
+    head: int
+    to: int
+    is_target: bool
 
 
-def aim(run: Run) -> Aim:
-    """The last prediction that the loss counts: of the target, or of the sentence's own last token."""
-    t = run.scored[-1]
-    return Aim(t, run.next_token(t), len(run.scored))
-
-
-def cost(run: Run, t: int, token: int) -> str:
-    """−log p of a token as an expression, also where p is too small for float32."""
-    tiny = float(run.tensor("probs")[t, token]) < 1e-37
-    return f"0-log_probs[{t},{token}]" if tiny else f"-log(probs[{t},{token}])"
+def strongest_look(run: Run, *, has_start: bool) -> Look | None:
+    """The head and the earlier position with the largest weight from the last token, the start token left out."""
+    first, last = int(has_start), run.n_pos - 1
+    if last <= first:
+        return None
+    blocks = range(run.model.config.n_layer)
+    rows = np.stack(  # copies: a view would hold every block's whole pattern
+        [run[f"blocks.{b}.attn.pattern[:,{last},{first}:{last}]"].copy() for b in blocks]
+    )
+    block, head, key = (int(i) for i in np.unravel_index(int(rows.argmax()), rows.shape))
+    return Look(block, head, key + first, run.tokens[key + first] == run.target and not run.is_sequence)
 
 
 @dataclass(frozen=True)
@@ -82,18 +71,25 @@ class Pair:
         """A number of the head's matrices (`qk`, `scores`, `pattern`) for another key."""
         return f"{self.site(name)}[{self.head},{self.q},{k}]"
 
+    def raw(self, run: Run) -> NDArray[np.float64]:
+        """The raw scores [key] of this query with every key up to its own."""
+        return run.tensor(self.site("qk"))[self.head, self.q, : self.q + 1].numpy().astype(np.float64)
+
+    @property
+    def halves(self) -> tuple[str, str]:
+        """The sum of the positive products, (Σx + Σ|x|)/2, and of the negative ones, |x| being √x²."""
+        product = f"{self.query}*{self.key}"
+        size = f"sum(sqrt({product}*{product}))"
+        return f"(sum({product})+{size})/2", f"(sum({product})-{size})/2"
+
 
 def pair(scene: Scene, block: int | None = None, head: int | None = None, key: int | None = None) -> Pair:
     """The pair asked for. Left out: the head, and the earlier token that is not the start, with the largest weight."""
-    last = scene.last
-    if key is not None and key > last:
-        raise SettingError("key", f"There is no position {key}: the last is {last}.", "Write key=0.")
+    last, first = scene.last, int(scene.state.bos)
     if block is None and head is None:
         look = strongest_look(scene.run, has_start=scene.state.bos)
         block, head = (look.block, look.head) if look else (0, 0)
     block, head = block or 0, head or 0
-    check_head(scene, block, head)
-    first = int(scene.state.bos)
     if key is None:
         weights = scene.run.tensor(f"blocks.{block}.attn.pattern")[head, last]
         key = first + int(weights[first:last].argmax()) if last > first else last

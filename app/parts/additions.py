@@ -1,0 +1,34 @@
+"""The size of the slope on its way back, in a run and in the same network without its additions."""
+
+from __future__ import annotations
+
+import math
+
+from app.parts.base import Scene
+from app.parts.expressions import length
+from app.parts.numbers import Numbers
+from model import Run
+from model.address.patch import NO_ADDITIONS
+
+
+def with_and_without_additions(scene: Scene) -> tuple[Numbers, Numbers]:
+    """The numbers of the scene's run, and of the same weights with x = f(x) in place of x = x + f(x).
+
+    The page where they open is the part's own where it stands alone, so its run may be either of the two.
+    """
+    plain = scene.state.change(*(change for change in scene.state.changes if change != NO_ADDITIONS))
+    bare = plain.change(*plain.changes, NO_ADDITIONS)
+    if plain == scene.state:
+        return scene.num, scene.numbers_of(bare)
+    return scene.numbers_of(plain), scene.numbers_of(bare)
+
+
+def slope_size(site: str) -> str:
+    """The size of ∂loss/∂site over all positions, as an expression."""
+    return length(f"{site}[:,:].grad")
+
+
+def log_ratio(run: Run, first: str, last: str) -> float:
+    """log of the slope's size at one site over that at another; a size of 0 counts as 10⁻³⁰."""
+    sizes = (float(run.gradient(site).norm()) or 1e-30 for site in (first, last))
+    return math.log(next(sizes)) - math.log(next(sizes))
