@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 Number = Annotated[
     float,
@@ -17,10 +17,22 @@ Number = Annotated[
 ]
 
 
+_NOT_THERE = object()
+
+
 class Schema(BaseModel):
     """Base of all answers."""
 
-    model_config = ConfigDict(ser_json_inf_nan="strings", from_attributes=True, protected_namespaces=())
+    model_config = ConfigDict(
+        ser_json_inf_nan="strings", from_attributes=True, populate_by_name=True, protected_namespaces=()
+    )
+
+    @classmethod
+    def of(cls, source: object, **more: Any) -> Self:
+        """Filled with what `source` has by the names of the fields (or their `validation_alias`), and with `more`."""
+        names = {name: str(field.validation_alias or name) for name, field in cls.model_fields.items()}
+        found = {name: getattr(source, names[name], _NOT_THERE) for name in names if name not in more}
+        return cls.model_validate({name: value for name, value in found.items() if value is not _NOT_THERE} | more)
 
 
 class ModelCard(Schema):
@@ -142,7 +154,9 @@ class Term(Schema):
     product: Number
     factors: list[Factor]
     label: str
-    place: dict[str, int] = Field(description="Its place on the axes that are summed over.")
+    place: Annotated[dict[str, int], BeforeValidator(dict)] = Field(
+        description="Its place on the axes that are summed over."
+    )
 
 
 class Subtotal(Schema):
@@ -175,7 +189,9 @@ class ExplanationAnswer(Schema):
         description="How all terms make the total: their sum, the first ÷ the sum of the others, "
         "`function` of their sum (max: of them), or nothing (a token, a weight)."
     )
-    function: str | None = Field(description="The function where `combine` is function.")
+    function: Annotated[str | None, BeforeValidator(lambda found: getattr(found, "name", found))] = Field(
+        description="The function where `combine` is function."
+    )
     terms: list[Term]
     n_terms: int
     offset: int
@@ -203,6 +219,8 @@ class Head(Schema):
     induction: Number | None = Field(description="To what followed an earlier copy of the token.")
     receiver: Number | None = Field(description="From the last position to the name that has not given.")
     giver: Number | None = Field(description="From the last position to the name that gives.")
+    first_name: Number | None = Field(description="To the name that comes first, whoever gives.")
+    second_name: Number | None = Field(description="To the name that comes second, whoever gives.")
 
 
 class Heads(Schema):

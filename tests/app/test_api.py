@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -101,6 +102,21 @@ def test_values(client: TestClient, toy: Run, at: str):
     direct = toy[at]
     assert tuple(found.shape) == direct.shape and len(found.axes) == len(found.starts) == direct.ndim
     assert np.array_equal(np.array(found.values, dtype=direct.dtype), direct)
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "npy"])
+def test_a_calc_is_worked_out_once(client: TestClient, monkeypatch: pytest.MonkeyPatch, form: str):
+    asked: list[str] = []
+    really = Run.values
+
+    def counted(self: Run, at: str) -> Any:
+        asked.append(at)
+        return really(self, at)
+
+    monkeypatch.setattr(Run, "values", counted)
+    query = {**TOY, "at": "calc(logits[4,:]*2)", "format": form}
+    assert client.get("/api/v1/values", params=query).status_code == 200
+    assert asked == [query["at"]]
 
 
 def test_values_say_where_they_begin(client: TestClient):
@@ -205,6 +221,8 @@ def test_heads(client: TestClient):
         (b, h) for b in range(config.n_layer) for h in range(config.n_head)
     ]
     assert all(0 <= h.previous <= 1 for h in found.heads if h.previous is not None)
+    measured = client.app.state.services.models.heads("")
+    assert [asdict(scores) for scores in measured] == [head.model_dump() for head in found.heads]
     assert schemas.Heads.model_validate(get(client, "heads", model="toy")).model == "toy"
 
 

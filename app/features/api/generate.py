@@ -34,14 +34,16 @@ class Candidate(schemas.Schema):
     """One token of the ranking. Probabilities add up to 1 over the vocabulary at each stage."""
 
     rank: int = Field(description="0 for the largest logit; of equal logits the lowest id comes first.")
-    id: int
+    id: int = Field(validation_alias="token")
     text: str | None = Field(description="Null where its bytes are not whole UTF-8.")
     logit: float
     prob: float = Field(description="The model's own probability.")
-    after_temperature: float
-    after_top_k: float = Field(description="Rescaled to 1; 0 for what was cut.")
-    running_total: float = Field(description="Of after_top_k down to this rank: what top-p looks at.")
-    after_top_p: float = Field(description="The odds that the draw uses.")
+    after_temperature: float = Field(validation_alias="tempered")
+    after_top_k: float = Field(validation_alias="after_k", description="Rescaled to 1; 0 for what was cut.")
+    running_total: float = Field(
+        validation_alias="running", description="Of after_top_k down to this rank: what top-p looks at."
+    )
+    after_top_p: float = Field(validation_alias="odds", description="The odds that the draw uses.")
     low: float = Field(description="The token's interval on [0, 1): from here …")
     high: float = Field(description="… to below here; empty for what was cut.")
 
@@ -56,8 +58,8 @@ class Addresses(schemas.Schema):
     after_top_p: str
     low: str
     high: str
-    removed_by_top_k: str
-    removed_by_top_p: str
+    removed_by_top_k: str = Field(validation_alias="removed_by_k")
+    removed_by_top_p: str = Field(validation_alias="removed_by_p")
     kept_mass: str
 
 
@@ -65,13 +67,17 @@ class Choice(schemas.Schema):
     """One choice: temperature first, then top-k, then top-p, then the draw."""
 
     n_vocab: int
-    kept_by_top_k: int
-    removed_by_top_k: float = Field(description="The share of after_temperature that top-k took away.")
+    kept_by_top_k: int = Field(validation_alias="kept_by_k")
+    removed_by_top_k: float = Field(
+        validation_alias="removed_by_k", description="The share of after_temperature that top-k took away."
+    )
     kept: int = Field(description="How many tokens stay after top-p too; the one that crosses p stays.")
-    removed_by_top_p: float = Field(description="The share of after_top_k that top-p took away.")
+    removed_by_top_p: float = Field(
+        validation_alias="removed_by_p", description="The share of after_top_k that top-p took away."
+    )
     kept_mass: float = Field(description="The share of after_temperature that both cuts left.")
     drawn: float | None = Field(description="The random number, from seed and position; null where nothing is drawn.")
-    drawn_id: int = Field(description="The token whose interval holds it.")
+    drawn_id: int = Field(validation_alias="token", description="The token whose interval holds it.")
     chosen: Candidate = Field(description="The token that was appended: the draw's, or the one picked.")
     candidates: list[Candidate] = Field(description="The first of the ranking.")
     addresses: Addresses
@@ -103,12 +109,12 @@ class Read(schemas.Schema):
 class MadeToken(schemas.Schema):
     """One token made."""
 
-    step: int
+    step: int = Field(validation_alias="index")
     position: int = Field(description="Its place in the whole text.")
-    id: int
+    id: int = Field(validation_alias="token")
     text: str | None
     bytes: str
-    picked: bool = Field(description="Whether it was put in place of the draw's.")
+    picked: bool = Field(validation_alias="forced", description="Whether it was put in place of the draw's.")
     prob: float = Field(description="The probability that the model itself gave it.")
     end: str = Field(description='"end token" or "stop text" where the text ended with it.')
     read: Read
@@ -148,22 +154,18 @@ def generated(generation: Generation, ask: GenerationState, limit: int) -> Gener
 def made_token(model: LanguageModel, step: Step, prob: float, limit: int) -> MadeToken:
     text, bos = spelled(model, step.read)
     other = step.comparison
-    return MadeToken(
-        step=step.index,
+    return MadeToken.of(
+        step,
         position=step.choice.position,
-        id=step.token,
         text=model.tokenizer.text(step.token),
         bytes=model.tokenizer.bytes(step.token).hex(),
-        picked=step.forced,
         prob=prob,
         end="" if step.end == "length" else step.end,
         read=Read(text=text, bos=bos, n_tokens=len(step.read)),
         choice=choice_of(model, step, limit),
-        cache=Cache(
-            reused=step.rows.reused, new=step.rows.new, pairs=step.rows.pairs, pairs_without=step.rows.pairs_without,
-            dropped=step.dropped, rebuilt=step.rebuilt, seconds=step.seconds,
-            seconds_without=other.seconds if other else None, difference=other.difference if other else None,
-            scale=other.scale if other else None,
+        cache=Cache.of(
+            step.rows, dropped=step.dropped, rebuilt=step.rebuilt, seconds=step.seconds,
+            seconds_without=other and other.seconds, difference=other and other.difference, scale=other and other.scale,
         ),
     )  # fmt: skip
 
@@ -173,31 +175,18 @@ def choice_of(model: LanguageModel, step: Step, limit: int) -> Choice:
     at = ChoiceAddress(c)
     rank = c.rank_of(token)
     low, high = at.interval(rank)
-    return Choice(
+    return Choice.of(
+        c,
         n_vocab=len(c.logits),
-        kept_by_top_k=c.kept_by_k,
-        removed_by_top_k=c.removed_by_k,
-        kept=c.kept,
-        removed_by_top_p=c.removed_by_p,
-        kept_mass=c.kept_mass,
         drawn=None if c.settings.greedy else c.drawn,
-        drawn_id=c.token,
         chosen=candidates(model, step, rank, 1)[0],
         candidates=candidates(model, step, 0, limit),
-        addresses=Addresses(
-            logit=at.logit(token), prob=at.prob(token), after_temperature=at.tempered(token),
+        addresses=Addresses.of(
+            at, logit=at.logit(token), prob=at.prob(token), after_temperature=at.tempered(token),
             after_top_k=at.after_k(token), after_top_p=at.odds(token), low=low, high=high,
-            removed_by_top_k=at.removed_by_k, removed_by_top_p=at.removed_by_p, kept_mass=at.kept_mass,
         ),
     )  # fmt: skip
 
 
 def candidates(model: LanguageModel, step: Step, offset: int, limit: int) -> list[Candidate]:
-    return [
-        Candidate(
-            rank=r.rank, id=r.token, text=model.tokenizer.text(r.token), logit=r.logit, prob=r.prob,
-            after_temperature=r.tempered, after_top_k=r.after_k, running_total=r.running, after_top_p=r.odds,
-            low=r.low, high=r.high,
-        )
-        for r in step.choice.candidates(offset, limit)
-    ]  # fmt: skip
+    return [Candidate.of(r, text=model.tokenizer.text(r.token)) for r in step.choice.candidates(offset, limit)]

@@ -78,8 +78,8 @@ class JobAnswer(schemas.Schema):
     """One job."""
 
     id: str
-    state: Literal["waiting", "running", "done", "cancelled", "failed"]
-    progress: float = Field(ge=0, le=1, description="The share of the work that is done.")
+    state: Literal["waiting", "running", "done", "cancelled", "failed"] = Field(validation_alias="stage")
+    progress: float = Field(validation_alias="share", ge=0, le=1, description="The share of the work that is done.")
     seconds_left: float | None = Field(description="An estimate; null while none can be made.")
     url: str = Field(description="Where to ask how far it is: it names the inputs, so any server can answer it.")
     page: str = Field(description="The page that shows the job and starts it again if it is not known any more.")
@@ -152,36 +152,21 @@ def found(services: Services, id: str, query: RunQuery | None = None) -> Job:
 
 def answer(services: Services, job: Job) -> Response:
     url = f"{rooted(AppPath(f'/api/v1/jobs/{job.id}'))}?{job.state.query()}"
-    body = JobAnswer(
-        id=job.id,
-        url=url,
-        state=job.stage,
-        progress=job.share,
-        seconds_left=job.seconds_left,
-        page=job.state.url(LEARN),
-        result=result(services, job) if job.result else None,
-    )
+    learned = learned_answer(services, job.state.model, job.result) if job.result else None
+    body = JobAnswer.of(job, url=url, page=job.state.url(LEARN), result=learned)
     status = 200 if job.is_over else 202
     headers = {"Cache-Control": "no-store", "Location": url}
     return answers.json(body, status, headers)
 
 
-def result(services: Services, job: Job) -> LearnedAnswer:
-    learned = job.result
-    assert isinstance(learned, Learned)
-    tokenizer = services.models.tokenizer(job.state.model)
-    return LearnedAnswer(
+def learned_answer(services: Services, model: str, learned: Learned) -> LearnedAnswer:
+    tokenizer = services.models.tokenizer(model)
+    followed = zip(learned.tokens, zip(*learned.probabilities, strict=True), strict=True)
+    return LearnedAnswer.of(
+        learned,
         eta=learned.rate.eta,
         optimizer=learned.rate.optimizer,
-        losses=list(learned.losses),
-        tokens=[
-            Probability(
-                id=token,
-                text=tokenizer.text(token),
-                probabilities=[row[n] for row in learned.probabilities],
-            )
-            for n, token in enumerate(learned.tokens)
-        ],
+        tokens=[Probability(id=v, text=tokenizer.text(v), probabilities=list(row)) for v, row in followed],
         along_slope=[Along(eta=eta, loss=loss) for eta, loss in zip(learned.etas, learned.curve, strict=True)],
         moved=[Moved(name=name, one_step=one, all_steps=every) for name, (one, every) in learned.moved.items()],
     )

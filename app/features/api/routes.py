@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
@@ -58,16 +57,12 @@ class ExplainQuery(RunQuery):
 async def models(services: ServicesDep) -> Response:
     """Names for `model=`, with their sizes."""
     cards = [
-        schemas.ModelCard(
-            name=entry.name,
+        schemas.ModelCard.of(
+            entry,
             is_default=entry.name == services.models.default,
-            d_head=entry.config.d_head,
-            n_parameters=entry.n_parameters,
-            memory=entry.memory,
-            on_disk=entry.on_disk,
             is_loaded=services.models.is_loaded(entry.name),
-            text=entry.text,
-            **{k: v for k, v in vars(entry.config).items() if k in schemas.ModelCard.model_fields},
+            d_head=entry.config.d_head,
+            **{name: value for name, value in vars(entry.config).items() if name in schemas.ModelCard.model_fields},
         )
         for entry in services.models
     ]
@@ -101,15 +96,13 @@ async def values(query: Annotated[ValuesQuery, Query()], services: ServicesDep) 
 )
 async def explain(query: Annotated[ExplainQuery, Query()], services: ServicesDep) -> Response:
     """The terms that make a number, their total in float64, and its difference from what was captured."""
-    work: Callable[[Run], Response]
-    if query.format == "csv":
-        work = lambda run: data.terms_csv(ready(run, query.at).explain(query.at, limit=data.EVERY_TERM))  # noqa: E731
-    else:
-        work = lambda run: answers.json(  # noqa: E731
-            data.explanation_answer(
-                ready(run, query.at).explain(query.at, offset=query.offset, limit=query.limit, order=query.order)
-            )
-        )
+
+    def work(run: Run) -> Response:
+        if query.format == "csv":
+            return data.terms_csv(ready(run, query.at).explain(query.at, limit=data.EVERY_TERM))
+        found = ready(run, query.at).explain(query.at, offset=query.offset, limit=query.limit, order=query.order)
+        return answers.json(data.explanation_answer(found))
+
     return await services.runs.use(run_state(services, query), work)
 
 
@@ -118,25 +111,20 @@ async def heads(services: ServicesDep, model: Annotated[str, Query(description="
     """Measured on short texts of each kind, once for each model."""
     name = services.models.entry(model).name
     found = await services.runs.in_thread(lambda: services.models.heads(name))
-    return answers.json(schemas.Heads(model=name, heads=[schemas.Head.model_validate(scores) for scores in found]))
+    return answers.json(schemas.Heads(model=name, heads=[schemas.Head.of(scores) for scores in found]))
 
 
 def run_answer(run: Run) -> schemas.RunAnswer:
     tokenizer, last = run.model.tokenizer, run.n_pos - 1
-
-    if run.is_sequence:
-        target = schemas.Target(kind="sequence", is_own=False)
-    else:
-        target = schemas.Target(kind="token", id=run.target, text=tokenizer.text(run.target), is_own=run.target_is_own)
-    return schemas.RunAnswer(
+    target = {"kind": "token", "id": run.target, "text": tokenizer.text(run.target), "is_own": run.target_is_own}
+    return schemas.RunAnswer.of(
+        run,
         model=run.model.name,
-        text=run.text,
-        bos=run.bos,
         tokens=[
             schemas.Token(position=t, id=token, text=tokenizer.text(token), bytes=tokenizer.bytes(token).hex())
             for t, token in enumerate(run.tokens)
         ],
-        target=target,
+        target={"kind": "sequence", "is_own": False} if run.is_sequence else target,
         loss=float(run.tensor("loss")),
         cost=schemas.Cost(
             kept="stream" if run.is_long else "whole",
@@ -148,15 +136,5 @@ def run_answer(run: Run) -> schemas.RunAnswer:
             schemas.Prediction(id=token, text=tokenizer.text(token), probability=p, address=f"probs[{last},{token}]")
             for token, p in run.top(TOP)
         ],
-        sites=[
-            schemas.Site(
-                name=node.name,
-                title=node.title,
-                axes=list(node.axes),
-                shape=list(run.shape(node.name)),
-                block=node.block,
-                is_parameter=node.is_parameter,
-            )
-            for node in run.model.graph
-        ],
+        sites=[schemas.Site.of(node, shape=run.shape(node.name)) for node in run.model.graph],
     )

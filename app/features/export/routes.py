@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import ipaddress
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -126,9 +125,8 @@ async def terms(state: StateDep, services: ServicesDep, format: Annotated[Format
         if format == "csv":
             return data.terms_csv(e)
         if format == "npy":
-            return attachment(npy(term_table(e)), "application/octet-stream", f"terms_of_{e.address}", "npy")
-        body = data.explanation_answer(e).model_dump_json()
-        return attachment(body, "application/json", f"terms_of_{e.address}", "json")
+            return data.array(term_table(e), f"terms_of_{e.address}")
+        return data.terms_json(e)
 
     return await services.runs.use(state, work)
 
@@ -251,9 +249,3 @@ def term_table(e: Explanation) -> np.ndarray[tuple[int, int], np.dtype[np.float6
         row[: len(term.factors)] = [factor.value for factor in term.factors]
         row[-1] = term.product
     return table
-
-
-def npy(table: np.ndarray[Any, Any]) -> bytes:
-    out = io.BytesIO()
-    np.save(out, table, allow_pickle=False)
-    return out.getvalue()
