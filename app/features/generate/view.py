@@ -7,8 +7,8 @@ as on the page of generation.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 
 import numpy as np
 from markupsafe import Markup
@@ -18,6 +18,7 @@ from app.features.generate.choice_charts import growth
 from app.render import numbers
 from app.render.heat import Scale, css
 from app.render.links import Links
+from app.render.templating import Context
 from app.render.tokens import token_html
 from app.request.generation import MOST_TOKENS, GenerationState
 from app.request.state import State
@@ -32,35 +33,8 @@ SHOWN = 80  # tokens of a long text that was given; those before are counted
 # -- the text
 
 
-@dataclass(frozen=True)
-class Given:
-    """A token of the reader's text; `dropped` says that the step looked at no longer reads it."""
-
-    shown: Markup
-    dropped: bool
-
-
-@dataclass(frozen=True)
-class TextView:
-    """The text so far. `made` are links to the choices; `n_hidden` tokens of a long text stand before `given`."""
-
-    given: tuple[Given, ...]
-    n_hidden: int
-    made: tuple[Markup, ...]
-    n_made: int
-    running: bool
-    end: str
-    whole: str
-    stop_url: str
-    more: int
-    more_url: str
-    on_url: str
-    drop_url: str
-    n_picks: int
-
-
-def text_view(generation: Generation, ask: GenerationState, step: int) -> TextView:
-    """`step` is the one looked at."""
+def text_view(generation: Generation, ask: GenerationState, step: int) -> Context:
+    """The text so far; `step` is the one looked at. `n_hidden` tokens of a long text stand before those given."""
     made = generation.made[: ask.n]
     running = not generation.complete(ask.n)
     end = made[-1].step.end if made and made[-1].step.end in ("end token", "stop text") else ""
@@ -69,23 +43,23 @@ def text_view(generation: Generation, ask: GenerationState, step: int) -> TextVi
     hidden = max(len(prompt) - SHOWN, 0)
     tokens = [*prompt, *(one.step.token for one in made)]
     can_go_on = not running and not end
-    fits = len(tokens) <= model.config.n_ctx
     more = min(ask.n + 20, MOST_TOKENS) - ask.n if can_go_on else 0
-    return TextView(
-        given=tuple(Given(token_html(model.tokenizer, t), n in dropped) for n, t in enumerate(prompt) if n >= hidden),
-        n_hidden=hidden,
-        made=tuple(chip(model, one, ask, step, n in dropped) for n, one in enumerate(made, len(prompt))),
-        n_made=len(made),
-        running=running,
-        end=end,
-        whole=model.tokenizer.decode(tokens),
-        stop_url=ask.make(len(made)).url() if running and made else "",
-        more=more,
-        more_url=ask.make(ask.n + more).url() if more else "",
-        on_url=ask.after(*spelled(model, tokens)).url() if can_go_on and fits and not more else "",
-        drop_url=ask.unbranched().url() if ask.picks else "",
-        n_picks=len(ask.picks),
-    )
+    from_here = can_go_on and not more and len(tokens) <= model.config.n_ctx
+    return {
+        "given": [(token_html(model.tokenizer, prompt[n]), n in dropped) for n in range(hidden, len(prompt))],
+        "n_hidden": hidden,
+        "made": [chip(model, one, ask, step, n in dropped) for n, one in enumerate(made, len(prompt))],
+        "n_made": len(made),
+        "running": running,
+        "end": end,
+        "whole": model.tokenizer.decode(tokens),
+        "stop_url": ask.make(len(made)).url() if running and made else "",
+        "more": more,
+        "more_url": ask.make(ask.n + more).url() if more else "",
+        "on_url": ask.after(*spelled(model, tokens)).url() if from_here else "",
+        "drop_url": ask.unbranched().url() if ask.picks else "",
+        "n_picks": len(ask.picks),
+    }
 
 
 def dropped_ones(model: LanguageModel, step: Step) -> range:
@@ -120,133 +94,73 @@ def explored(model: LanguageModel, state: State, step: Step) -> State:
 # -- the cache
 
 
-@dataclass(frozen=True)
-class CacheRow:
-    """One step: rows of keys and values kept and new (and both in percent of the widest), pairs of one head, time.
+def cache_view(model: LanguageModel, steps: Sequence[Step], links: Links) -> Context | None:
+    """Of steps made one after the other; None where there is none yet. `links` lead into any run of this model.
 
-    `all_pairs` is `pairs_without` as a link to how it comes about.
+    `difference` is the largest between the logits of both ways, `scale` the largest logit; None where the steps were
+    not computed both ways.
     """
-
-    index: int
-    t: int
-    token: Markup
-    reused: int
-    new: int
-    reused_width: float
-    new_width: float
-    pairs: int
-    pairs_without: int
-    all_pairs: Markup
-    ms: float
-    ms_without: float | None
-    difference: float | None
-    dropped: int
-    rebuilt: bool
-
-
-@dataclass(frozen=True)
-class Rebuilt:
-    """The cache thrown away: before which step, what was dropped just then, how many rows were computed again."""
-
-    index: int
-    dropped: int
-    tokens: Markup
-    rows: int
-
-
-@dataclass(frozen=True)
-class CacheView:
-    """All steps and their sums. `difference` is the largest between the two ways' logits, `scale` the largest logit;
-    both None where the steps were not computed both ways.
-    """
-
-    rows: tuple[CacheRow, ...]
-    pairs: int
-    pairs_without: int
-    ms: float
-    ms_without: float | None
-    difference: float | None
-    scale: float | None
-    agrees: bool
-    rebuilt: tuple[Rebuilt, ...]
-    n_ctx: int
-    n_head: int
-    n_layer: int
-    pairs_chart: Markup
-    times_chart: Markup | None
-    bytes_a_row: int
-
-
-def cache_view(model: LanguageModel, steps: Sequence[Step], cells: Links) -> CacheView | None:
-    """Of steps made one after the other; None where there is none yet. `cells` link in any run of this model."""
     if not steps:
         return None
     widest = max(step.rows.reused + step.rows.new for step in steps)
-    rows = tuple(cache_row(model, step, widest, cells) for step in steps)
+    rows = [cache_row(model, step, widest, links) for step in steps]
     compared = [step.comparison for step in steps if step.comparison]
     both = len(compared) == len(steps)
-    difference = max(c.difference for c in compared) if both else None
-    scale = max(c.scale for c in compared) if both else None
-    xs = [row.index for row in rows]
-    without = [row.ms_without or 0.0 for row in rows]
     c = model.config
-    return CacheView(
-        rows=rows,
-        pairs=sum(row.pairs for row in rows),
-        pairs_without=sum(row.pairs_without for row in rows),
-        ms=sum(row.ms for row in rows),
-        ms_without=sum(without) if both else None,
-        difference=difference,
-        scale=scale,
-        agrees=not both or all(one.difference <= 1e-4 * one.scale for one in compared),
-        rebuilt=tuple(rebuilds(model, steps)),
-        n_ctx=c.n_ctx,
-        n_head=c.n_head,
-        n_layer=c.n_layer,
-        pairs_chart=growth(
-            xs, [float(row.pairs) for row in rows], [float(row.pairs_without) for row in rows],
-            ("with cache", "without"), "Query-key pairs of one head at each step, with the cache and without it",
-        ),
-        times_chart=growth(
-            xs, [row.ms for row in rows], without, ("with cache", "without"),
-            "Milliseconds of each step, with the cache and without it", cut_peaks=True,
-        ) if both else None,
-        bytes_a_row=2 * 4 * c.n_layer * c.d_model,
-    )  # fmt: skip
+    return {
+        "rows": rows,
+        **{name: sum(row[name] for row in rows) for name in ("pairs", "pairs_without", "ms")},
+        "ms_without": sum(row["ms_without"] for row in rows) if both else None,
+        "difference": max(c.difference for c in compared) if both else None,
+        "scale": max(c.scale for c in compared) if both else None,
+        "agrees": not both or all(one.difference <= 1e-4 * one.scale for one in compared),
+        "rebuilt": rebuilds(model, steps),
+        "n_ctx": c.n_ctx,
+        "n_head": c.n_head,
+        "n_layer": c.n_layer,
+        "pairs_chart": two_ways(rows, "pairs", "Query-key pairs of one head at"),
+        "times_chart": two_ways(rows, "ms", "Milliseconds of", cut_peaks=True) if both else None,
+        "bytes_a_row": 2 * 4 * c.n_layer * c.d_model,
+    }
 
 
-def cache_row(model: LanguageModel, step: Step, widest: int, cells: Links) -> CacheRow:
-    other, t = step.comparison, len(step.read)
-    return CacheRow(
-        index=step.index,
-        t=t,
-        token=token_html(model.tokenizer, step.token),
-        reused=step.rows.reused,
-        new=step.rows.new,
-        reused_width=round(100 * step.rows.reused / widest, 2),
-        new_width=round(100 * step.rows.new / widest, 2),
-        pairs=step.rows.pairs,
-        pairs_without=step.rows.pairs_without,
-        all_pairs=cells.number(f"calc({t}*({t}+1)/2)", numbers.count(step.rows.pairs_without)),
-        ms=1000 * step.seconds,
-        ms_without=1000 * other.seconds if other else None,
-        difference=other.difference if other else None,
-        dropped=step.dropped,
-        rebuilt=step.rebuilt,
-    )
+def two_ways(rows: Sequence[Context], name: str, what: str, *, cut_peaks: bool = False) -> Markup:
+    """A figure of every step with the cache and without it."""
+    first, second = ([float(row[key]) for row in rows] for key in (name, f"{name}_without"))
+    label = f"{what} each step, with the cache and without it"
+    steps = [row["index"] for row in rows]
+    return growth(steps, first, second, ("with cache", "without"), label, cut_peaks=cut_peaks)
 
 
-def rebuilds(model: LanguageModel, steps: Sequence[Step]) -> list[Rebuilt]:
-    """Each time the context was full: which of the tokens read until then were dropped."""
-    found: list[Rebuilt] = []
-    before: tuple[int, ...] = ()
-    n_before = 0
-    for step in steps:
-        if step.rebuilt and before:
-            n = step.dropped - n_before
-            first = 1 if step.read[0] == before[0] == model.tokenizer.start_id and len(step.read) > 1 else 0
-            gone = before[first : first + n]
+def cache_row(model: LanguageModel, step: Step, widest: int, links: Links) -> Context:
+    """One step: rows of keys and values kept and new (and both in percent of the widest), pairs of one head, time."""
+    other, rows, t = step.comparison, step.rows, len(step.read)
+    return {
+        "index": step.index,
+        "token": token_html(model.tokenizer, step.token),
+        "reused": rows.reused,
+        "new": rows.new,
+        "reused_width": round(100 * rows.reused / widest, 2),
+        "new_width": round(100 * rows.new / widest, 2),
+        "pairs": rows.pairs,
+        "pairs_without": rows.pairs_without,
+        "all_pairs": links.number(f"calc({t}*({t}+1)/2)", numbers.count(rows.pairs_without)),
+        "ms": 1000 * step.seconds,
+        "ms_without": 1000 * other.seconds if other else None,
+        "difference": other.difference if other else None,
+        "rebuilt": step.rebuilt,
+    }
+
+
+def rebuilds(model: LanguageModel, steps: Sequence[Step]) -> list[Context]:
+    """Each time the context was full and the cache thrown away: which tokens were dropped, how many rows made again."""
+    found = []
+    for last, step in pairwise(steps):
+        if step.rebuilt:
+            n, read = step.dropped - last.dropped, (*last.read, last.token)
+            first = int(step.read[0] == read[0] == model.tokenizer.start_id and len(step.read) > 1)
+            gone = read[first : first + n]
             shown = Markup("").join(token_html(model.tokenizer, token) for token in gone[:12])
-            found.append(Rebuilt(step.index, n, shown + ("…" if n > 12 else ""), step.rows.new))
-        before, n_before = (*step.read, step.token), step.dropped
+            tokens = shown + ("…" if n > 12 else "")
+            found.append({"index": step.index, "dropped": n, "tokens": tokens, "rows": step.rows.new})
     return found
