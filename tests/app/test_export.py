@@ -41,7 +41,7 @@ def run(app: FastAPI) -> Run:
     """The very run that the files are made of."""
     runs = (services := app.state.services).runs
     assert isinstance(services, Services)
-    return runs.submit(runs.key(State(text=TEXT, target="id:17"))).result()
+    return runs.submit(runs.key(State(text=TEXT, target="id:17"))).result().run
 
 
 @pytest.fixture(autouse=True)
