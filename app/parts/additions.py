@@ -17,10 +17,10 @@ def with_and_without_additions(scene: Scene) -> tuple[Numbers, Numbers]:
     The page where they open is the part's own where it stands alone, so its run may be either of the two.
     """
     plain = scene.state.change(*(change for change in scene.state.changes if change != NO_ADDITIONS))
-    bare = plain.change(*plain.changes, NO_ADDITIONS)
+    without = plain.change(*plain.changes, NO_ADDITIONS)
     if plain == scene.state:
-        return scene.num, scene.numbers_of(bare)
-    return scene.numbers_of(plain), scene.numbers_of(bare)
+        return scene.num, scene.numbers_of(without)
+    return scene.numbers_of(plain), scene.numbers_of(without)
 
 
 def slope_size(site: str) -> str:

@@ -83,7 +83,7 @@ class Pair:
         return f"(sum({product})+{size})/2", f"(sum({product})-{size})/2"
 
 
-def pair(scene: Scene, block: int | None = None, head: int | None = None, key: int | None = None) -> Pair:
+def pair_of(scene: Scene, block: int | None = None, head: int | None = None, key: int | None = None) -> Pair:
     """The pair asked for. Left out: the head, and the earlier token that is not the start, with the largest weight."""
     last, first = scene.last, int(scene.state.bos)
     if block is None and head is None:

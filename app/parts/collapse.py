@@ -62,6 +62,6 @@ def farthest(run: Run, block: int, t: int, *, activation: bool) -> View:
     )
     two = run.values(f"{mlp}_out[{t},:]") if activation else run.values(f"{mlp}.pre[{t},:]") @ w_out + b_out
     i = int(np.abs(two - ((x[t] @ w_in + b_in) @ w_out + b_out)).argmax())
-    found = entry(block, t, i, activation=activation)
-    is_positive = run.values(f"calc({found.difference})") >= 0
-    return found if is_positive else entry(block, t, i, activation=activation, turned=True)
+    largest = entry(block, t, i, activation=activation)
+    is_positive = run.values(f"calc({largest.difference})") >= 0
+    return largest if is_positive else entry(block, t, i, activation=activation, turned=True)

@@ -6,7 +6,7 @@ from markupsafe import Markup
 from pydantic import Field
 
 from app.parts.base import Scene, Settings, View, live_part
-from app.parts.numbers import formatted
+from app.render import numbers
 from model.runtime.choice_address import ChoiceAddress
 from model.runtime.sample import MAX_SEED, MAX_TEMPERATURE, Candidate, Choice
 
@@ -28,7 +28,7 @@ class Cut(Settings):
         )
         at, num = ChoiceAddress(choice), scene.num
         ends = zip(at.interval(choice.rank), choice.interval, strict=True)
-        low, high = (num.shown(end, formatted(x, "4")) for end, x in ends)
+        low, high = (num.shown(end, numbers.formatted(x, "4")) for end, x in ends)
         return View(
             rows=[self.row(scene, choice, one) for one in choice.candidates(0, min(ROWS, len(choice.order)))],
             choice=choice,
@@ -50,9 +50,9 @@ class Cut(Settings):
         before = f"probs[{choice.t},{one.token}]" if self.temperature == 1 else at.tempered(one.token)
         return View(
             token=one.token,
-            before=num.shown(before, formatted(one.tempered, "percent")),
+            before=num.shown(before, numbers.formatted(one.tempered, "percent")),
             running=num(at.running(one.rank), "percent", css="num") if counted else Markup(""),
-            after=num.shown(at.odds(one.token), formatted(one.odds, "percent") if kept else "0"),
+            after=num.shown(at.odds(one.token), numbers.formatted(one.odds, "percent") if kept else "0"),
             shares=(one.tempered, one.odds),
             why="" if kept else "top-p" if counted else "top-k",
             crosses=self.top_p < 1 and one.rank == choice.kept - 1 and choice.kept < choice.kept_by_k,

@@ -80,7 +80,7 @@ def text(site: str, x: float) -> str:
 def row_name(num: Numbers, axis: str, n: int) -> Markup:
     """A row's name: its token where it is a position or a word of the vocabulary."""
     if axis in POSITIONS:
-        return Markup('<span class="i">{}</span>{}').format(n, num.at(n))
+        return num.at(n, numbered=True)
     if axis == "d_vocab":
         return num.token(n)
     return Markup(str(n)) if axis else Markup("")

@@ -9,8 +9,8 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from app.parts.base import Block, Head, Scene, Settings, View, live_part
-from app.parts.numbers import Numbers, formatted
-from app.render import heat
+from app.parts.numbers import Numbers
+from app.render import heat, numbers
 from model.study.head_texts import HeadText, looks, shares, texts_of
 from model.study.heads import KINDS, HeadScores, kinds_of
 
@@ -36,7 +36,7 @@ class Heads(Settings):
         named = clearest(scores)
         block = self.block if self.block is not None else (named[0].block if named else 0)
         head = self.head if self.head is not None else (named[0].head if named and self.block is None else 0)
-        by_place = {(one.block, one.head): one for one in scores}
+        by_place = {(each.block, each.head): each for each in scores}
         mine = by_place.get((block, head))
         one_block = c.n_layer * c.n_head > MANY
         first = max(0, scene.run.n_pos - MOST)
@@ -89,7 +89,7 @@ def large(scene: Scene, block: int, head: int, positions: list[int]) -> list[lis
 def opened(scene: Scene, kind: str, scores: HeadScores | None) -> View | None:
     """How one share of a head was measured, text by text; of several groups of texts the smaller mean counts.
 
-    `own` is the same share in the reader's sentence, an expression; "" where nothing in it counts.
+    `here` is the same share in the reader's sentence, an expression; "" where nothing in it counts.
     """
     if not kind or scores is None or getattr(scores, kind) is None:
         return None
@@ -98,13 +98,13 @@ def opened(scene: Scene, kind: str, scores: HeadScores | None) -> View | None:
     groups: dict[str, list[View]] = {}
     for text, share in zip(texts, measured, strict=True):
         groups.setdefault(text.group, []).append(test(scene, text, scores, share))
-    own = HeadText(scene.run.tokens, looks(kind, scene.run.tokens)).share(scores.block, scores.head)
-    return View(kind=kind, words=KINDS[kind], share=share_of(scores, kind), groups=groups, own=own)
+    here = HeadText(scene.run.tokens, looks(kind, scene.run.tokens)).share(scores.block, scores.head)
+    return View(kind=kind, words=KINDS[kind], share=share_of(scores, kind), groups=groups, here=here)
 
 
 def test(scene: Scene, text: HeadText, scores: HeadScores, share: float) -> View:
     """One text that a share was measured on; it opens in its own run."""
-    tokens, shown = list(text.tokens[1:]), formatted(share, "percent")
+    tokens, shown = list(text.tokens[1:]), numbers.formatted(share, "percent")
     number, at = Markup(shown), text.share(scores.block, scores.head)
     if at:
         state = scene.state.replace(text=scene.model.spelled(tokens), target="", bos=True, changes=())
@@ -114,14 +114,14 @@ def test(scene: Scene, text: HeadText, scores: HeadScores, share: float) -> View
 
 def clearest(scores: list[HeadScores]) -> list[View]:
     """For each kind that could be measured, the head that does it most, and how much of its attention that takes."""
-    found = []
+    named = []
     for kind, words in KINDS.items():
-        having = [one for one in scores if getattr(one, kind) is not None]
+        having = [each for each in scores if getattr(each, kind) is not None]
         if having:
-            best = max(having, key=lambda one: share_of(one, kind))
+            best = max(having, key=lambda each: share_of(each, kind))
             share = share_of(best, kind)
-            found.append(View(kind=kind, words=words, block=best.block, head=best.head, share=share))
-    return sorted(found, key=lambda one: -one.share)
+            named.append(View(kind=kind, words=words, block=best.block, head=best.head, share=share))
+    return sorted(named, key=lambda each: -each.share)
 
 
 def share_of(scores: HeadScores, kind: str) -> float:

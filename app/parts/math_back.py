@@ -15,25 +15,25 @@ MATRICES = {"Q": "attn.W_Q", "K": "attn.W_K", "V": "attn.W_V", "O": "attn.W_O", 
 
 
 @live_part("The slope on its way back", home="math#blocks", rem=48)
-class WayBack(Settings):
+class BlockSlopes(Settings):
     """How large the gradient is at each block, what the additions do for it, and the slopes of a block’s weights."""
 
     block: Block | None = None
 
     def view(self, scene: Scene) -> View:
-        """`bare` are numbers of the same weights without the additions.
+        """`without` are numbers of the same weights without the additions.
 
         `kept` is the size at the first block over that after the last, an expression for both runs.
         """
         n_layer = scene.model.config.n_layer
         block = n_layer - 1 if self.block is None else self.block
-        num, bare = with_and_without_additions(scene)
+        num, without = with_and_without_additions(scene)
         entries, after = [f"blocks.{b}.resid_pre" for b in range(n_layer)], f"blocks.{n_layer - 1}.resid_post"
         *sizes, leaves = (float(num.run.gradient(site).norm()) for site in (*entries, after))
         axis = LogAxis.over([*sizes, leaves])
         return View(
             num=num,
-            bare=bare,
+            without=without,
             layers=[layer(b, axis.bars(sizes[b])) for b in reversed(range(n_layer))],
             leaves=slope_size(after),
             leaves_bar=axis.bars(leaves),
@@ -41,7 +41,7 @@ class WayBack(Settings):
             block=block,
             matrices=[matrix(num.run, name, f"blocks.{block}.{site}") for name, site in MATRICES.items()],
             kept=f"{slope_size(entries[0])}/{slope_size(after)}" if leaves else "0",
-            helps=abs(log_ratio(num.run, entries[0], after)) < abs(log_ratio(bare.run, entries[0], after)),
+            helps=abs(log_ratio(num.run, entries[0], after)) < abs(log_ratio(without.run, entries[0], after)),
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from app.parts.attention import Pair, pair, share, without_root
+from app.parts.attention import Pair, pair_of, share, without_root
 from app.parts.base import Block, Head, Scene, Settings, View, live_part
 
 LISTED = 16  # keys, the best matches first
@@ -20,16 +20,16 @@ class Divide(Settings):
 
     def view(self, scene: Scene) -> View:
         """`moves` are the slopes a(1 − a) of the largest weight along its own score, without and with the division."""
-        two = pair(scene, self.block, self.head)
-        raw = two.raw(scene.run)
+        pair = pair_of(scene, self.block, self.head)
+        raw = pair.raw(scene.run)
         plain = np.exp(raw - raw.max())
         plain = plain / plain.sum()
-        weights = scene.run.tensor(two.site("pattern"))[two.head, two.q].numpy().astype(np.float64)
+        weights = scene.run.tensor(pair.site("pattern"))[pair.head, pair.q].numpy().astype(np.float64)
         order = [int(k) for k in np.argsort(-raw, kind="stable")]
-        keys = [key(scene, two, k, (float(plain[k]), float(weights[k]))) for k in order[:LISTED]]
+        keys = [key(scene, pair, k, (float(plain[k]), float(weights[k]))) for k in order[:LISTED]]
         first = keys[0]
         return View(
-            pair=two,
+            pair=pair,
             keys=keys,
             n_rest=len(order) - len(keys),
             rest_plain=f"1-({'+'.join(f'({one.plain})' for one in keys)})",
@@ -40,17 +40,17 @@ class Divide(Settings):
         )
 
 
-def key(scene: Scene, two: Pair, k: int, shares: tuple[float, float]) -> View:
+def key(scene: Scene, pair: Pair, k: int, shares: tuple[float, float]) -> View:
     """A key: the address of its raw score, expressions of its gap to the best, and its weight both ways."""
-    at = two.at("qk", k)
-    plain = without_root(two.row, at)
+    at = pair.at("qk", k)
+    plain = without_root(pair.row, at)
     return View(
         k=k,
         raw=at,
-        gap=f"{at}-max({two.row})",
+        gap=f"{at}-max({pair.row})",
         plain=plain,
         plain_shown=share(scene.num, plain),
-        divided=two.at("scores", k),
-        weight=two.at("pattern", k),
+        divided=pair.at("scores", k),
+        weight=pair.at("pattern", k),
         shares=shares,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from app.parts.attention import pair
+from app.parts.attention import pair_of
 from app.parts.base import Block, Head, Position, Scene, Settings, View, live_part
 from app.render import charts, numbers
 from app.request.state import LONG_QUERY
@@ -27,24 +27,24 @@ class Dot(Settings):
 
         `as_text`: the text is so long that a link in each of its tokens would swamp the page.
         """
-        two = pair(scene, self.block, self.head, self.key)
-        query = scene.run.tensor(two.site("q"))[two.q, two.head].numpy().astype(np.float64)
-        products = query * scene.run.tensor(two.site("k"))[two.k, two.head].numpy().astype(np.float64)
+        pair = pair_of(scene, self.block, self.head, self.key)
+        query = scene.run.tensor(pair.site("q"))[pair.q, pair.head].numpy().astype(np.float64)
+        products = query * scene.run.tensor(pair.site("k"))[pair.k, pair.head].numpy().astype(np.float64)
         largest = np.sort(np.argsort(-np.abs(products), kind="stable")[:LISTED]).tolist()
-        listed = [f"{two.query}*{two.key}".replace(":]", f"{i}]") for i in largest]
+        listed = [f"{pair.query}*{pair.key}".replace(":]", f"{i}]") for i in largest]
         label = (
-            f"{len(products)} products of the query at position {two.q} and the key at position {two.k} as bars; "
+            f"{len(products)} products of the query at position {pair.q} and the key at position {pair.k} as bars; "
             f"their running total ends at {numbers.brief(float(products.sum()))}"
         )
         most = float(np.abs(products).max())
-        climbs, falls = two.halves
+        climbs, falls = pair.halves
         return View(
-            pair=two,
+            pair=pair,
             picture=charts.running_total(products, charts.Listed(0, len(products)), label),
             products=[(i, charts.signed_bar(float(products[i]), most, 96)) for i in largest],
-            rest=f"{two.dot}-({'+'.join(f'({product})' for product in listed)})",
+            rest=f"{pair.dot}-({'+'.join(f'({product})' for product in listed)})",
             n=len(products),
-            agree=f"sum(positive({two.query}*{two.key}))",
+            agree=f"sum(positive({pair.query}*{pair.key}))",
             climbs=climbs,
             falls=falls,
             as_text=len(scene.state.query()) > LONG_QUERY,

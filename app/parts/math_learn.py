@@ -32,22 +32,23 @@ class Learn(Settings):
             if job is not None and job.error:
                 raise job.error
             return View(learnt=None, job=job)
-        found = job.result
+        learned = job.result
         here = Here(PARTS["math_learn"], scene.state, self)
 
         def to(eta: float) -> str:
             return here.url(eta=eta, optimizer="sgd")
 
+        chosen = learned.rate.eta if learned.rate.optimizer == "sgd" else None
         curve = along_slope(
-            found.etas, found.curve, found.rate.eta if found.rate.optimizer == "sgd" else None, found.steepness, to,
-            f"The loss at {len(found.etas)} places along the slope, on both sides of the weights as they are",
+            learned.etas, learned.curve, chosen, learned.steepness, to,
+            f"The loss at {len(learned.etas)} places along the slope, on both sides of the weights as they are",
         )  # fmt: skip
         etas = [measured(scene) * times for times in TIMES]
         return View(
-            learnt=learn_view(scene.run, scene.state, found, scene.num.form),
+            learnt=learn_view(scene.run, scene.state, learned, scene.num.form),
             curve=curve,
-            lower=found.losses[1] < found.losses[0],
-            etas=[(numbers.full(eta, 3), to(eta), eta == found.rate.eta) for eta in etas],
+            lower=learned.losses[1] < learned.losses[0],
+            etas=[(numbers.full(eta, 3), to(eta), eta == learned.rate.eta) for eta in etas],
         )
 
 

@@ -34,7 +34,7 @@ class Nudge(Settings):
         nudged = float(run.changed([change]).tensor("loss"))
         slope = float(run.values(f"{goal.logit}.grad"))
         shrinking = [(h, secant(goal, h)) for h in dict.fromkeys((self.h, *SHRINKING)) if h <= self.h]
-        off = [abs(float(run.values(f"calc({found}-{goal.logit}.grad)"))) for _, found in shrinking]
+        off = [abs(float(run.values(f"calc({slope_to_h}-{goal.logit}.grad)"))) for _, slope_to_h in shrinking]
         return View(
             aim=goal,
             picture=drawn(run, goal, self.h, slope),
@@ -50,8 +50,8 @@ class Nudge(Settings):
 
 def secant(goal: Aim, h: float) -> str:
     """(loss(z + h) − loss(z))/h: the total of the exponentials grows by the factor 1 + p(eʰ − 1), the score by h."""
-    found = f"(log(1+{goal.probability}*(exp({h:g})-1))-{h:g})/{h:g}"
-    return f"{found}/{goal.n}" if goal.n > 1 else found
+    slope = f"(log(1+{goal.probability}*(exp({h:g})-1))-{h:g})/{h:g}"
+    return f"{slope}/{goal.n}" if goal.n > 1 else slope
 
 
 def losses(run: Run, goal: Aim, moves: list[float]) -> list[float]:

@@ -30,7 +30,7 @@ class Neighbours(Settings):
         cosines = cosines_with(scene, a)
         ranking = [int(v) for v in np.argsort(-cosines[: model.tokenizer.n_vocab], kind="stable") if v != a]
 
-        def near(v: int) -> View:
+        def neighbour(v: int) -> View:
             return View(token=v, cos=cosine(a, v), written=writable(model, v), share=max(float(cosines[v]), 0.0))
 
         return View(
@@ -40,8 +40,8 @@ class Neighbours(Settings):
             dot=f"sum(W_E[{a},:]*W_E[{b},:])",
             lengths=(length(f"W_E[{a},:]"), length(f"W_E[{b},:]")),
             cos=cosine(a, b),
-            near=[near(v) for v in ranking[:NEAREST]],
-            middle=near(middle_word(scene, ranking)),
+            nearest=[neighbour(v) for v in ranking[:NEAREST]],
+            middle=neighbour(middle_word(scene, ranking)),
         )
 
 
@@ -55,12 +55,12 @@ def middle_word(scene: Scene, ranking: list[int]) -> int:
 def token_of(scene: Scene, name: str, text: str, n: int) -> int:
     """The token that a setting names; where it is left out, a usual word, or the n-th token of the text."""
     try:
-        found = scene.model.target_id(text or WANTED[name])
+        token = scene.model.target_id(text or WANTED[name])
     except ReaderError as error:
         if text:
             raise SettingError(name, error.message, f"A leading space counts: “ {text.strip()}”.") from None
-        found = None
-    return scene.run.tokens[min(n, scene.last)] if found is None else found
+        token = None
+    return scene.run.tokens[min(n, scene.last)] if token is None else token
 
 
 def cosines_with(scene: Scene, token: int) -> NDArray[np.float32]:

@@ -6,34 +6,12 @@ from typing import Any
 
 from markupsafe import Markup
 
-from app.render import numbers
 from app.render.links import Links
+from app.render.numbers import formatted
 from app.render.tokens import token_html
 from app.request.paths import EXPLORE
 from app.request.state import State
 from model import Run
-
-
-def formatted(x: float, form: str = "3") -> str:
-    """A number in one of the forms: "0"…"6" decimals, with "+" in front signed; "percent", "sci", "count",
-    "brief" (three figures), "auto"."""
-    if numbers.special(x):
-        return numbers.special(x) or ""
-    if form == "percent":
-        return ("−" if x < 0 else "") + numbers.percent(abs(x))
-    if form == "sci":
-        return numbers.scientific(x)
-    if form == "count":
-        return numbers.count(round(x))
-    if form == "brief":
-        return numbers.brief(x) if abs(x) < 1000 else numbers.count(round(x)) if abs(x) < 1e6 else numbers.scientific(x)
-    if form == "auto":
-        return numbers.value(float(round(x)) if abs(x - round(x)) < 1e-9 else x, 3)
-    sign = "+" if form.startswith("+") and x > 0 else ""
-    digits = int(form.lstrip("+"))
-    if x and abs(x) < 0.5 * 10.0**-digits:
-        return sign + numbers.scientific(x, 1)
-    return sign + numbers.fixed(x, digits)
 
 
 class Numbers(Links):
@@ -69,6 +47,7 @@ class Numbers(Links):
         """A vocabulary entry as it is shown in a text."""
         return token_html(self.run.model.tokenizer, token)
 
-    def at(self, position: int) -> Markup:
-        """The token at a position of the text."""
-        return self.token(self.run.tokens[position])
+    def at(self, position: int, *, numbered: bool = False) -> Markup:
+        """The token at a position of the text, its position in front where it is `numbered`."""
+        token = self.token(self.run.tokens[position])
+        return Markup('<span class="i">{}</span>{}').format(position, token) if numbered else token

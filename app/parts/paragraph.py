@@ -7,7 +7,7 @@ from markupsafe import Markup
 from pydantic import Field
 
 from app.parts.base import Scene, Settings, View, live_part
-from app.parts.numbers import Numbers, formatted
+from app.parts.numbers import Numbers
 from app.render import heat, numbers
 from model.runtime.generate import Step, generate
 from model.runtime.sample import MAX_SEED, MAX_TEMPERATURE
@@ -36,7 +36,7 @@ class Paragraph(Settings):
                 token=step.token,
                 number=chance(scene, step),
                 css=heat.css(int(shade)),
-                odds=formatted(float(step.choice.odds[step.token]), "percent"),
+                odds=numbers.formatted(float(step.choice.odds[step.token]), "percent"),
             )
             for step, shade in zip(steps, shades, strict=True)
         ]
@@ -57,10 +57,12 @@ def total(scene: Scene, steps: list[Step]) -> Markup:
 
 def chance(scene: Scene, step: Step) -> Markup:
     """A token's probability, as a link into the run that chose it: of the text so far, as long as none was dropped."""
-    text = formatted(step.prob, "percent")
+    text = numbers.formatted(step.prob, "percent")
     if step.dropped:
         return Markup(text)
     read = list(step.read)
     state = scene.state.replace(text=scene.model.spelled(read[scene.state.bos :]), target="")
-    number = Numbers(scene.run, state).shown(f"probs[{len(read) - 1},{step.token}]", text)
-    return Markup(text) if "<button" in number else number  # the text is too long for a link in every token
+    num = Numbers(scene.run, state)
+    if num.as_buttons:  # the text is too long for a link in every token
+        return Markup(text)
+    return num.shown(f"probs[{len(read) - 1},{step.token}]", text)

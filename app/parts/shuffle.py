@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from app.parts.base import Scene, Settings, View, live_part
-from app.parts.numbers import formatted
+from app.render import numbers
 from model import Run
 from model.errors import SettingError, TextError
 
@@ -41,7 +41,7 @@ class Shuffle(Settings):
         largest = float(abs(apart[i, c]))
         two = [self.entry(first, i, c, apart.shape[1]), self.entry(second, places[i], c, apart.shape[1])]
         difference = "calc({}-{})".format(*(two if apart[i, c] >= 0 else two[::-1]))
-        text = formatted(largest) if largest else "0"
+        text = numbers.formatted(largest) if largest else "0"
         is_short = len(difference) < LONGEST
         return View(
             first=first,

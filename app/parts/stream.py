@@ -20,21 +20,21 @@ class Stream(Settings):
 
     def view(self, scene: Scene) -> View:
         """`layers` are expressions: lengths, with shares of the longest, of the row that enters, of what attention and
-        the feed-forward network add; and the size of the slope where the block begins, for this run and for `bare`.
+        the feed-forward network add; and the size of the slope where the block begins, for this run and for `without`.
 
         `kept` is the slope's size where block 0 begins over that where the last does, an expression for both runs.
         """
         t = scene.last if self.t is None else self.t
-        num, bare = with_and_without_additions(scene)
+        num, without = with_and_without_additions(scene)
         blocks = [f"blocks.{b}" for b in range(scene.model.config.n_layer)]
         rows = [[f"{block}.{name}" for name in ("resid_pre", "attn_out", "mlp_out")] for block in blocks]
         leaves, first, last = f"{blocks[-1]}.resid_post", rows[0][0], rows[-1][0]
         sizes = {site: float(num.run.tensor(site)[t].norm()) for site in (*chain(*rows), leaves)}
         most = max(sizes.values()) or 1.0
-        with_them, without = (log_ratio(numbers.run, first, last) for numbers in (num, bare))
+        kept, kept_without = (log_ratio(numbers.run, first, last) for numbers in (num, without))
         return View(
             num=num,
-            bare=bare,
+            without=without,
             layers=[
                 ([(length(f"{site}[{t},:]"), sizes[site] / most) for site in sites], slope_size(sites[0]))
                 for sites in rows
@@ -42,6 +42,6 @@ class Stream(Settings):
             leaves=length(f"{leaves}[{t},:]"),
             t=t,
             kept=f"{slope_size(first)}/{slope_size(last)}",
-            alike=abs(with_them - without) < ALIKE,
-            helps=abs(with_them) < abs(without),
+            alike=abs(kept - kept_without) < ALIKE,
+            helps=abs(kept) < abs(kept_without),
         )

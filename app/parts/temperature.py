@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from app.parts.base import Scene, Settings, View, live_part
-from app.parts.numbers import formatted
+from app.render import numbers
 from model.runtime.choice_address import ChoiceAddress
 from model.runtime.sample import MAX_TEMPERATURE, Choice
 
@@ -29,7 +29,9 @@ class Temperature(Settings):
         at = ChoiceAddress(choice)
         top = choice.order[:TOP].tolist()
         gap = f"logits[{choice.t},{top[0]}]-logits[{choice.t},{top[1]}]"
-        tempered = {v: scene.num.shown(at.tempered(v), formatted(float(choice.tempered[v]), "percent")) for v in top}
+        tempered = {
+            v: scene.num.shown(at.tempered(v), numbers.formatted(float(choice.tempered[v]), "percent")) for v in top
+        }
         return View(
             t=choice.t,
             rows=[(v, tempered[v], (float(choice.probs[v]), float(choice.tempered[v]))) for v in top],

@@ -124,3 +124,25 @@ def largest(values: Iterable[float]) -> float:
 def count(n: int) -> str:
     """A whole number with thousands set apart: 50,257."""
     return _signed(f"{n:,}")
+
+
+def formatted(x: float, form: str = "3") -> str:
+    """A number in one of the forms: "0"…"6" decimals, with "+" in front signed; "percent", "sci", "count",
+    "brief" (three figures), "auto"."""
+    if special(x):
+        return special(x) or ""
+    if form == "percent":
+        return ("−" if x < 0 else "") + percent(abs(x))
+    if form == "sci":
+        return scientific(x)
+    if form == "count":
+        return count(round(x))
+    if form == "brief":
+        return brief(x) if abs(x) < 1000 else count(round(x)) if abs(x) < 1e6 else scientific(x)
+    if form == "auto":
+        return value(float(round(x)) if abs(x - round(x)) < 1e-9 else x, 3)
+    sign = "+" if form.startswith("+") and x > 0 else ""
+    digits = int(form.lstrip("+"))
+    if x and abs(x) < 0.5 * 10.0**-digits:
+        return sign + scientific(x, 1)
+    return sign + fixed(x, digits)

@@ -78,6 +78,17 @@ def check_fragment(client: TestClient, reader: Reader, name: str, query: str) ->
     assert reader.faults(html) == []
 
 
+def beyond(name: str) -> tuple[str, str]:
+    """A setting of a part just past its bounds, and what the answer must say."""
+    for field, schema in PARTS[name].settings.model_json_schema()["properties"].items():
+        for kind in (schema, *schema.get("anyOf", [])):
+            if "maximum" in kind:
+                return f"{field}={kind['maximum'] + 1:.10g}", f"{field} is {kind['maximum'] + 1:.10g}"
+            if kind.get("type") == "integer":  # bounded by the run
+                return f"{field}=99999", "99999"
+    raise AssertionError(f"say in WRONG which setting of {name} can be wrong")
+
+
 def check_wrong(client: TestClient, name: str, query: str, says: str) -> None:
     """A setting out of range is named."""
     answer = client.get(f"/embed/{name}?{query}")

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from app.features.lessons.base import Lesson, Section
 from app.parts.additions import slope_size
 from app.parts.aim import Aim, aim, chance_of_first, cost, cost_of_first
-from app.parts.attention import pair, share, without_root
+from app.parts.attention import pair_of, share, without_root
 from app.parts.base import Scene, View
 from app.server.size import is_large
 from model import Run
@@ -58,23 +58,23 @@ def match(scene: Scene) -> View:
     set as target. `best` and `second` are the positions of the best two keys, `plain` and `divided` expressions of the
     best one's weight without and with √d, `ratios` of how often it counts against the second.
     """
-    run, two = scene.run, pair(scene)
-    raw = two.raw(run)
+    run, pair = scene.run, pair_of(scene)
+    raw = pair.raw(run)
     order = [int(k) for k in np.argsort(-raw, kind="stable")]
     best, second = order[0], order[1] if len(order) > 1 else None
-    at = two.at("qk", best)
-    gap = f"{at}-{two.at('qk', second)}" if second is not None else "0"
-    plain, divided = without_root(two.row, at), two.at("pattern", best)
-    climbs, falls = two.halves
-    others = [k for k in ([0] if scene.state.bos else []) + order if k != two.k]
+    at = pair.at("qk", best)
+    gap = f"{at}-{pair.at('qk', second)}" if second is not None else "0"
+    plain, divided = without_root(pair.row, at), pair.at("pattern", best)
+    climbs, falls = pair.halves
+    others = [k for k in ([0] if scene.state.bos else []) + order if k != pair.k]
     return View(
-        pair=two,
-        products=[f"{two.query}*{two.key}".replace(":]", f"{i}]") for i in range(min(3, scene.model.config.d_head))],
+        pair=pair,
+        products=[f"{pair.query}*{pair.key}".replace(":]", f"{i}]") for i in range(min(3, scene.model.config.d_head))],
         climbs=climbs,
         falls=falls,
         others=list(dict.fromkeys(others))[:2],
-        is_earlier=two.k < two.q,
-        is_target=run.tokens[two.k] == run.target and not run.is_sequence,
+        is_earlier=pair.k < pair.q,
+        is_target=run.tokens[pair.k] == run.target and not run.is_sequence,
         best=best,
         second=second,
         gap=gap,
