@@ -13,52 +13,16 @@ from dataclasses import dataclass
 from model.embedded import words as w
 from model.embedded.words import a
 
-VERBS = w.listed("gave handed passed offered showed threw brought sent sold lent")
+VERBS = w.words("giving_verbs")
 
-# The first half of a giver/receiver sentence, {P} a place.
-OPENINGS = (
-    "When {A} and {B} went to the {P}, ",
-    "When {A} and {B} were at the {P}, ",
-    "When {A} and {B} got to the {P}, ",
-    "After {A} and {B} went to the {P}, ",
-    "After {A} and {B} had walked to the {P}, ",
-    "While {A} and {B} were playing in the {P}, ",
-    "While {A} and {B} sat near the {P}, ",
-    "As {A} and {B} left the {P}, ",
-    "{A} and {B} went to the {P}. ",
-    "{A} and {B} were in the {P}. ",
-    "{A} and {B} met at the {P}. ",
-    "Then, {A} and {B} went to the {P}. ",
-    "One day, {A} and {B} went to the {P}. ",
-    "Once upon a time, {A} and {B} lived near the {P}. ",
-    "Friends {A} and {B} walked to the {P}. ",
-    "{A} saw {B} at the {P}. ",
-    "{A} went to the {P} with {B}. ",
-    "At the {P}, {A} met {B}. ",
-    "Yesterday {A} and {B} had fun at the {P}, and ",
-    "{A} and {B} were friends. ",
-)
-HELD_OUT_OPENINGS = (
-    "When {A} and {B} came home from the {P}, ",
-    "Before {A} and {B} went to the {P}, ",
-    "{A} and {B} had a nice day at the {P}. ",
-    "Last night, {A} and {B} were at the {P}. ",
-    "{A} and {B} played together in the {P} and ",
-    "Near the {P}, {A} and {B} sat down. ",
-)
-MIDDLES = (
-    "",
-    "",
-    "",
-    "",
-    "",
-    "The sun was warm. ",
-    "It was a nice day. ",
-    "They were happy. ",
-    "They had fun. ",
-    "It was late. ",
-)
-HELD_OUT_MIDDLES = ("", "", "", "It was a cold day. ", "They were tired. ")
+# The first half of a giver/receiver sentence, and what may stand between it and the gift.
+OPENINGS, HELD_OUT_OPENINGS = w.frames("openings"), w.frames("held_out_openings")
+MIDDLES, HELD_OUT_MIDDLES = w.frames("middles"), w.frames("held_out_middles")
+
+# The same put together from parts: when, who did what where.
+TIMES, ACTIONS = w.frames("times"), w.frames("actions")
+JOINTS = w.frames("joints")
+MORE_JOINTS = JOINTS + w.frames("more_joints")
 
 
 @dataclass(frozen=True)
@@ -133,31 +97,6 @@ def giving(rng: random.Random) -> str:
         start = g.text[: g.text.rindex(g.giver) + len(g.giver)]
         return f"{start} {verb} {g.receiver} {a(g.object)}{continuation(rng, g)}"
     return f"{g.text} {g.receiver}{continuation(rng, g)}"
-
-
-TIMES = (
-    "", "", "", "One day, ", "Today ", "This morning, ", "In the evening, ", "On Sunday ", "In the summer, ",
-    "Every day, ", "A long time ago, ", "At noon, ", "That day, ", "Before lunch, ",
-)  # fmt: skip
-ACTIONS = (
-    "went to the {P}", "walked to the {P}", "came to the {P}", "ran to the {P}", "were at the {P}", "sat in the {P}",
-    "stood near the {P}", "had lunch at the {P}", "played near the {P}", "got back from the {P}", "worked in the {P}",
-    "met in the {P}", "lived near the {P}", "had a good time in the {P}", "came back to the {P}", "left the {P}",
-    "sat down near the {P}", "waited in the {P}", "drove to the {P}", "came from the {P}",
-)  # fmt: skip
-JOINTS = (
-    "{T}{A} and {B} {X}. ", "{T}{A} and {B} {X}. ", "{T}{A} and {B} {X}, and ", "{T}{A} and {B} {X} and then ",
-    "When {A} and {B} {X}, ", "After {A} and {B} {X}, ", "While {A} and {B} {X}, ", "As {A} and {B} {X}, ",
-    "Because {A} and {B} {X}, ", "Once {A} and {B} {X}, ", "The day {A} and {B} {X}, ", "{T}{A} {X} with {B}. ",
-)  # fmt: skip
-
-
-MORE_JOINTS = (
-    *JOINTS,
-    "At the {{P}}, {A} and {B} met. ", "In the {{P}}, {A} and {B} talked. ", "Behind the {{P}}, {A} and {B} played. ",
-    "By the {{P}}, {A} and {B} had lunch. ", "In front of the {{P}}, {A} and {B} stood and waited. ",
-    "{T}{A} and {B} {X} and ", "{T}{A} and {B} {X} and ",
-)  # fmt: skip
 
 
 def giving_widely(rng: random.Random) -> str:

@@ -28,6 +28,7 @@ from model.embedded.skills import (
     receivers,
     repetition,
 )
+from model.embedded.words import DATA
 from model.study.heads import (
     KINDS,
     ablate_heads,
@@ -38,28 +39,7 @@ from model.study.heads import (
 from model.weights.checkpoints import read_checkpoint
 from model.weights.tokenizer import Tokenizer
 
-PROMPTS = (
-    "Once upon a time, there was a",
-    "The cat sat on the",
-    "the cat sat",
-    "One day, a little girl named",
-    "She was very",
-    "He wanted to",
-    "They played in the",
-    "The boy was sad because he lost his",
-    "Lily and Ben went to the",
-    'Her mom said, "',
-    "The dog ran to the",
-    "It was a sunny",
-    "She opened the box and saw a",
-    "They lived happily ever",
-    "The capital of France is",
-    "Monday, Tuesday,",
-    "one two three four",
-    "The sky is",
-    "Two plus three is",
-    "The opposite of hot is",
-)
+PROMPTS = tuple(DATA["measured"]["prompts"])
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,9 @@ from model.embedded import words as w
 from model.embedded.giving import giving, giving_three, giving_varied, giving_widely, two_held_out, two_together
 from model.embedded.words import a
 
-PREPOSITIONS = ("to", "near", "behind", "with", "beside", "by", "from", "under", "next to", "in front of", "of", "for")
-STATES = (
-    "here", "there", "lost", "new", "old", "very old", "on the table", "in the house", "big", "small", "red", "blue",
-    "clean", "nice", "not here", "in the box", "gone", "good", "happy",
-)  # fmt: skip
-VERB_PAIRS = (
-    ("is", "are"), ("is", "are"), ("is", "are"), ("was", "were"), ("was", "were"), ("has", "have"), ("looks", "look"),
-)  # fmt: skip
+PREPOSITIONS, STATES, PHRASES = w.frames("prepositions"), w.frames("states"), w.frames("phrases")
+VERB_PAIRS = w.pairs("verbs")
+SITTING = w.frames("sitting")
 
 
 @dataclass(frozen=True)
@@ -50,14 +45,6 @@ def agreeing(rng: random.Random) -> str:
     s = agreement(rng, opposite=rng.random() < 0.6)
     tail = {"has": "a name", "have": "a name", "looks": "nice", "look": "nice"}.get(s.right) or rng.choice(STATES)
     return f"{s.text} {s.right} {tail}."
-
-
-PHRASES = (
-    "over there", "up there", "down here", "on the left", "on the right", "to the left", "next to me", "near us",
-    "for you", "for her", "for them", "with me", "with him", "with us", "of mine", "of hers", "from there",
-    "behind you", "by him", "beside it", "under it", "in front of me", "to your right", "that I saw", "that he liked",
-    "that we found",
-)  # fmt: skip
 
 
 def agreeing_apart(rng: random.Random) -> str:
@@ -222,11 +209,6 @@ def counting(rng: random.Random) -> str:
     if kind == 5:
         return f"{x} + {y} = {x + y}"
     return f"{w.NUMBERS[x].capitalize()} plus {w.NUMBERS[y]} is {w.NUMBERS[x + y]}."
-
-
-SITTING = (
-    "The cat sat on the mat.", "The dog sat on the floor.", "The bird sat on the branch.", "The cat sat in the sun.",
-)  # fmt: skip
 
 
 def fact(rng: random.Random) -> str:
