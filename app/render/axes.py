@@ -8,39 +8,25 @@ from markupsafe import Markup, escape
 
 from app.render import numbers
 from app.render.tokens import token_html
-from model.arch.base import Config, Node
+from model.arch.base import AXES, Config, Node
 from model.runtime.run import Run
 from model.weights.tokenizer import Tokenizer
 
 LONG = 9  # tokens of more characters than this may be cut off in a table, so they get a title
 
-OF_POSITIONS = ("pos", "query", "key", "n_ctx")
-NEXT = ("logits", "probs", "log_probs")
-
 
 def meaning(config: Config, node: Node, axis: str) -> str:
     """What one place on an axis of a node is: “one of the 512 neurons”."""
     size = numbers.count(getattr(config, axis)) if hasattr(config, axis) else ""
-    return {
-        "pos": "a token read",
-        "query": "a token read, as the query that looks",
-        "key": "a token read, as the key that is looked at",
-        "head": "a head",
-        "d_head": f"one of the {size} entries of a head’s vector",
-        "d_model": f"one of the {size} entries of the residual stream",
-        "d_mlp": f"one of the {size} neurons",
-        "d_vocab": f"one of the {size} tokens that may come next"
-        if node.name in NEXT
-        else f"one of {size} known tokens",
-        "n_ctx": f"one of the {size} positions there can be",
-    }[axis]
+    what = AXES[axis]
+    return (what.predicted if node.predicts and what.predicted else what.meaning).format(size=size)
 
 
 def place_token(run: Run, axis: str, i: int) -> int | None:
     """The token that stands at place `i` of an axis; None where the axis has no tokens."""
-    if axis == "d_vocab":
+    if AXES[axis].tokens == "vocabulary":
         return i
-    return run.tokens[i] if axis in OF_POSITIONS and i < run.n_pos else None
+    return run.tokens[i] if AXES[axis].tokens and i < run.n_pos else None
 
 
 def place_name(run: Run, axis: str, i: int) -> str:

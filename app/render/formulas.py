@@ -25,6 +25,7 @@ from model.address.parser import (
     Number,
     Partial,
 )
+from model.ops.base import EXP, bracketed
 
 if TYPE_CHECKING:
     from model.explain.explanation import Explanation
@@ -160,18 +161,18 @@ def _with_values(e: Explanation, room: float) -> list[str]:
 
 def _sum(e: Explanation, room: float) -> list[str]:
     """Factors multiplied, then products added; of a long sum the first two terms, or one where two do not fit."""
-    if e.op == "gradient" and e.site == "logits":
+    if e.is_p_minus_y:
         return _p_minus_y(e)
     if e.n_terms == 1:
-        written, made = written_term(e, e.terms[0]), number(e.terms[0].product)
+        written, made = written_term(e.terms[0]), number(e.terms[0].product)
         return [result(e.total)] if written == made else [written, result(e.total)]
     most = e.n_terms if e.n_terms <= FEW else 2
-    written = _among(e, [written_term(e, term) for term in e.terms[:most]])
+    written = _among(e, [written_term(term) for term in e.terms[:most]])
     if width(written) > room:
-        written = _among(e, [written_term(e, e.terms[0])])
+        written = _among(e, [written_term(e.terms[0])])
     products = [_products(e, n) for n in range(most, 0, -1)]
     made = next((line for line in products if width(line) <= room), products[-1])
-    is_plain = all(written_term(e, term) == number(term.product) for term in e.terms[:most])
+    is_plain = all(written_term(term) == number(term.product) for term in e.terms[:most])
     return [made] if is_plain else [written, made]
 
 
@@ -205,17 +206,17 @@ def _rest(x: float, others: int) -> str:
 def _function(e: Explanation) -> list[str]:
     assert e.function is not None
     shown = e.terms[: e.n_terms if e.n_terms <= FEW else 2]
-    written, made = [written_term(e, term) for term in shown], [number(term.product) for term in shown]
+    written, made = [written_term(term) for term in shown], [number(term.product) for term in shown]
 
     def filled(terms: list[str], join: str = "") -> str:
-        if e.function is not None and e.function.name == "max":
+        if e.function is not None and e.function.of_terms:
             inside = r",\ ".join(terms + [DOTS] * (len(shown) < e.n_terms))
         else:
             inside = _among(e, terms)
         return e.function.latex.format(inside) if e.function is not None else inside
 
     values = [filled(written)] if written == made else [filled(written), filled(made)]
-    if e.function.name == "exp" and len(made) > 1:
+    if e.function is EXP and len(made) > 1:
         values = [filled(written), e.function.latex.format(number(float(e.products.sum())))]
     last = f"{values[-1]} = {result(e.total)}"
     return [*values[:-1], last if values[-1] != result(e.total) else result(e.total)]
@@ -225,10 +226,10 @@ def _quotient(e: Explanation) -> list[str]:
     top = e.terms[0] if e.offset == 0 else None
     bottom = [term for term in e.terms if term.index > 0]
     shown = bottom[: e.n_terms - 1 if e.n_terms <= FEW else 2]
-    under = added([DOTS] * (e.offset > 0) + [written_term(e, term) for term in shown])
+    under = added([DOTS] * (e.offset > 0) + [written_term(term) for term in shown])
     if len(shown) + 1 < e.n_terms:
         under = added([under, DOTS]) if under else DOTS
-    above = written_term(e, top) if top is not None else number(float(e.products[0]))
+    above = written_term(top) if top is not None else number(float(e.products[0]))
     first = rf"\frac{{{above}}}{{{under}}}"
     second = rf"\frac{{{number(float(e.products[0]))}}}{{{number(float(e.products[1:].sum()))}}}"
     ends = f" = {result(e.total)}"
@@ -246,13 +247,9 @@ def added(terms: Sequence[str]) -> str:
 # -- one term
 
 
-def written_term(e: Explanation, term: Term) -> str:
+def written_term(term: Term) -> str:
     """A term's factors multiplied, as far as that is how it is made."""
-    if e.op == "lookup":
-        return number(term.product)
-    if e.site == "probs" and e.op == "softmax":
-        return f"e^{{{added([_factor(term.factors[0]), '-' + _bracketed(_factor(term.factors[1]))])}}}"
-    return multiplied(term.factors)
+    return term.how.latex([_factor(factor) for factor in term.factors]) if term.how else multiplied(term.factors)
 
 
 def multiplied(factors: Sequence[Factor]) -> str:
@@ -266,7 +263,7 @@ def multiplied(factors: Sequence[Factor]) -> str:
     for same in powers.values():
         one = _factor(same[0])
         alone = len(powers) == 1 and len(same) == 1 and not minus
-        one = one if alone else _bracketed(one)
+        one = one if alone else bracketed(one)
         if len(same) > 1:
             one = f"{rf'({one})' if '^' in one and not one.startswith('(') else one}^{{{len(same)}}}"
         parts.append(one)
@@ -278,10 +275,6 @@ def _factor(factor: Factor) -> str:
     if factor.constant is None or r"\eta" in factor.constant or r"\beta" in factor.constant:
         return number(factor.value)
     return factor.constant
-
-
-def _bracketed(latex: str) -> str:
-    return f"({latex})" if latex.startswith("-") else latex
 
 
 # -- calc(…)

@@ -17,7 +17,6 @@ STEPS = 8
 
 # The root lifts small numbers into view. Shares of a whole stay in proportion: half the weight, half the depth.
 ROOT = 1 / 1.5
-SHARES = ("exp", "pattern", "probs")
 
 Array = NDArray[Any]
 Steps = NDArray[np.int8]
@@ -44,9 +43,9 @@ class Scale:
         return float(np.copysign(share * self.largest, step))
 
 
-def exponent_of(short: str, quantity: str = "") -> float:
-    """The exponent for a site by the last piece of its name; slopes are no shares of anything."""
-    return 1.0 if short in SHARES and (not quantity or quantity.startswith("step")) else ROOT
+def exponent_of(span: str, quantity: str = "") -> float:
+    """The exponent by what a node's numbers can be (`Node.span`); slopes are no shares of anything."""
+    return 1.0 if span != "any" and (not quantity or quantity.startswith("step")) else ROOT
 
 
 def css(step: int) -> str:

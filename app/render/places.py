@@ -2,21 +2,9 @@
 
 from __future__ import annotations
 
-from model.address.parser import (
-    Address,
-    Binary,
-    Calc,
-    Call,
-    Index,
-    Negative,
-    Node,
-    Partial,
-    parse,
-)
-from model.arch.base import Node as Site
+from model.address.parser import Address, Calc, Index, addresses, parse
+from model.arch.base import ATTENTION, Node
 from model.runtime.run import Run
-
-ATTENTION = ("head", "query", "key")
 
 
 def default_address(run: Run) -> str:
@@ -28,32 +16,19 @@ def chosen(run: Run, at: str) -> Address:
     """The checked address a page shows: of a `calc(…)`, its first operand. Raises AddressError."""
     found = parse(at)
     if isinstance(found, Calc):
-        found = first_address(found.tree) or Address("loss")
+        found = next(addresses(found), Address("loss"))
     return run.check(found)
-
-
-def first_address(tree: Node) -> Address | None:
-    """The first address of an expression, read from left to right; None if it has only constants."""
-    if isinstance(tree, Address):
-        return tree
-    if isinstance(tree, Partial):
-        return tree.of
-    if isinstance(tree, Binary):
-        return first_address(tree.left) or first_address(tree.right)
-    if isinstance(tree, (Negative, Call)):
-        return first_address(tree.operand)
-    return None
 
 
 def places(run: Run, address: Address) -> dict[str, int]:
     """Axis -> the one place chosen on it. Axes that are sliced say nothing."""
-    axes = run.model.graph[address.site].axes
-    found = {axis: i for axis, i in zip(axes, address.index, strict=False) if isinstance(i, int)}
+    node = run.model.graph[address.site]
+    found = {axis: i for axis, i in zip(node.axes, address.index, strict=False) if isinstance(i, int)}
     if found.get("n_ctx", run.n_pos) < run.n_pos:
         found = {"pos": found["n_ctx"], **found}
-    if axes == ATTENTION and "query" in found:
+    if node.axes == ATTENTION and "query" in found:
         found = {"pos": found["query"], **found}
-    if _is_key_side(address.site) and "pos" in found:
+    if node.is_key_side and "pos" in found:
         return {"key": found["pos"], **found}
     if "pos" in found:
         return {"query": found["pos"], **found}
@@ -65,21 +40,20 @@ def moved(run: Run, here: Address, site: str) -> str:
 
     Of a tensor of heads a matrix is shown, so a place without a head goes to head 0.
     """
-    known = places(run, here)
-    if _is_key_side(site) and "key" in known:
+    known, node = places(run, here), run.model.graph[site]
+    if node.is_key_side and "key" in known:
         known["pos"] = known["key"]
     if site == "W_E" and "pos" in known:
         known.setdefault("d_vocab", run.tokens[known["pos"]])
     if "pos" in known:
         known.setdefault("n_ctx", known["pos"])
-    node = run.model.graph[site]
     if len(node.axes) == 3 and known.keys() & set(node.axes):
         known.setdefault("head", 0)
     index = tuple(_fitting(known.get(axis), run.size(axis)) for axis in node.axes)
     return str(Address(site, index if any(isinstance(i, int) for i in index) else (), _quantity(here, node)))
 
 
-def _quantity(here: Address, node: Site) -> str:
+def _quantity(here: Address, node: Node) -> str:
     """Slopes lead to slopes, steps to the same step; token ids have neither, AdamW's averages only weights have."""
     if node.name == "tokens":
         return ""
@@ -88,8 +62,3 @@ def _quantity(here: Address, node: Site) -> str:
 
 def _fitting(i: int | None, size: int) -> Index:
     return i if i is not None and i < size else slice(None)
-
-
-def _is_key_side(site: str) -> bool:
-    """Keys and values belong to the token looked at."""
-    return site.endswith((".attn.k", ".attn.v"))

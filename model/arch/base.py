@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 from model.errors import CheckpointError
@@ -16,7 +16,7 @@ class Axis:
     """What a dimension of a tensor runs over.
 
     word     what one of its places is called
-    meaning  what one of its places is; {size} is how many there are
+    meaning  what one of its places is; {size} is how many there are; `predicted` where those are guesses
     is_text  whether it runs over the positions of a text, and is as long as that
     tokens   whose tokens stand at its places: the text's, or the vocabulary's
     whose    the word where entries of several kinds stand side by side
@@ -27,6 +27,7 @@ class Axis:
     meaning: str
     is_text: bool = False
     tokens: Literal["", "text", "vocabulary"] = ""
+    predicted: str = ""
     whose: str = ""
 
 
@@ -41,7 +42,13 @@ AXES = {
         Axis("d_head", "entry", "one of the {size} entries of a head’s vector", whose="head entry"),
         Axis("d_model", "entry", "one of the {size} entries of the residual stream", whose="stream entry"),
         Axis("d_mlp", "neuron", "one of the {size} neurons"),
-        Axis("d_vocab", "token", "one of {size} known tokens", tokens="vocabulary"),
+        Axis(
+            "d_vocab",
+            "token",
+            "one of {size} known tokens",
+            tokens="vocabulary",
+            predicted="one of the {size} tokens that may come next",
+        ),
         Axis("n_ctx", "position", "one of the {size} positions there can be", tokens="text"),
     )
 }
@@ -83,7 +90,7 @@ class Node:
     stages       its steps in rows of steps, its own row first
     onward       what it is called beside what it is made of, column by column ("^(…)" is raised); "" is not shown so
     span         what its numbers can be: any, between 0 and 1 ("unit"), or shares of a whole
-    meanings     what a place on one of its axes means, where not what the axis says
+    predicts     whether the tokens of its vocabulary axis are those that may come next
     is_key_side  whether attention looks at its positions, instead of looking from them
     switch       what is switched off where it is set to 0; {} is the one place on its second axis
     """
@@ -102,7 +109,7 @@ class Node:
     stages: tuple[Stage, ...] = ()
     onward: str = ""
     span: Literal["any", "unit", "share"] = "any"
-    meanings: Mapping[str, str] = field(default_factory=dict, hash=False)
+    predicts: bool = False
     is_key_side: bool = False
     switch: str = ""
 

@@ -78,6 +78,10 @@ class Graph:
         following = next((n for n in self._consumers[node.name] if n.onward and n.axes == node.axes), None)
         return [following, *self.onward(following)] if following else []
 
+    def with_sizes(self, words: str) -> str:
+        """Words in which {d_head} stands for the size of that axis."""
+        return words.format(**self._sizes)
+
     def use(self, node: Node, consumer: Node) -> str:
         """What a consumer uses a parameter for that has several uses; "" for all other nodes."""
         if node.is_view and node.is_parameter:

@@ -228,9 +228,6 @@ def narrowed(mlp: str, out: str, n: int, *, has_bias: bool) -> Iterator[Node]:
     )  # fmt: skip
 
 
-PREDICTED = {"d_vocab": "one of the {size} tokens that may come next"}
-
-
 def read_out(unembedding: Operand) -> Iterator[Node]:
     """From the final norm's output to the loss. `unembedding` is the table, with the letters i and v."""
     unembed = SumProduct(
@@ -241,15 +238,15 @@ def read_out(unembedding: Operand) -> Iterator[Node]:
     )  # fmt: skip
     yield Node(
         "logits", axes_of("tv"), unembed, "Logits", "out", word="logit", as_reader="the logits", use="as unembedding",
-        stages=step(TO_LOSS, "logits", ""), meanings=PREDICTED,
+        stages=step(TO_LOSS, "logits", ""), predicts=True,
     )  # fmt: skip
     yield Node(
         "probs", axes_of("tv"), Probabilities(), "Probabilities", "out", word="prob", as_reader="the probabilities",
-        stages=step(TO_LOSS, "probabilities"), onward="probability", span="share", meanings=PREDICTED,
+        stages=step(TO_LOSS, "probabilities"), onward="probability", span="share", predicts=True,
     )  # fmt: skip
     yield Node(
         "log_probs", axes_of("tv"), LogProbabilities(), "Log-probabilities", "out", word="log prob",
-        as_reader="the log-probabilities", stages=step(TO_LOSS, "log-probabilities"), meanings=PREDICTED,
+        as_reader="the log-probabilities", stages=step(TO_LOSS, "log-probabilities"), predicts=True,
     )  # fmt: skip
     yield Node(
         "loss_per_token", ("pos",), TokenLoss(), "Loss of each token", "out",

@@ -10,7 +10,7 @@ from model.address.parser import Address, Calc, parse
 from model.arch.base import Node
 from model.errors import AddressError
 from model.explain.explainable import Explainable
-from model.explain.explanation import Explanation
+from model.explain.explanation import Explanation, Kind
 from model.explain.expression import expression_rule, number
 from model.explain.gradients import gradient_formula, gradient_rule, passed_back_to
 from model.explain.steps import after_steps
@@ -37,6 +37,7 @@ class Account:
     address: str
     value: float
     rule: Rule
+    kind: Kind
     site: str
     op: str
     plain: str
@@ -67,7 +68,7 @@ def explain(run: Explainable, at: str, window: Window = Window()) -> Explanation
 
 def _of_expression(run: Explainable, calc: Calc) -> Account:
     value, rule = number(run, calc), expression_rule(run, calc)
-    return Account(str(calc), value, rule, "calc", "arithmetic", "Arithmetic on numbers of this run.")
+    return Account(str(calc), value, rule, "arithmetic", "calc", "arithmetic", "Arithmetic on numbers of this run.")
 
 
 def _of_value(run: Explainable, address: Address, node: Node, place: Place) -> Account:
@@ -75,19 +76,21 @@ def _of_value(run: Explainable, address: Address, node: Node, place: Place) -> A
     op, plain = (SET, chosen) if chosen else (node.op.name, node.op.plain(run, place))
     formula = "" if chosen else node.op.formula(run, place)
     value = float(run.values(address))
-    return Account(str(address), value, rule, node.name, op, plain, formula, used_by(run, address))
+    kind: Kind = "set" if chosen else "site"
+    return Account(str(address), value, rule, kind, node.name, op, plain, formula, used_by(run, address))
 
 
 def _of_gradient(run: Explainable, address: Address, node: Node, place: Place) -> Account:
     rule, formula = gradient_rule(run, node, place), gradient_formula(run, node, place)
     readers, value = passed_back_to(run, node, place), float(run.values(address))
-    return Account(str(address), value, rule, node.name, "gradient", SLOPE, formula, readers)
+    return Account(str(address), value, rule, "gradient", node.name, "gradient", SLOPE, formula, readers)
 
 
 def _of_weight(run: Explainable, address: Address, node: Node, place: Place) -> Account:
     """A weight after k steps, or AdamW's running averages for it."""
     k, rate = address.step or 0, run.rate
-    if address.kind in ("m", "v"):
+    kind: Kind = "average" if address.kind in ("m", "v") else "update"
+    if kind == "average":
         rule = moment_rule(rate, address.kind, node.name, place, k)
         op, plain, formula = "running average", MOMENT, ""
         readers: tuple[str, ...] = (str(replace(address, quantity=f"step({k})")),)
@@ -96,7 +99,7 @@ def _of_weight(run: Explainable, address: Address, node: Node, place: Place) -> 
         op, plain = "parameter update", STEP
         formula = step_formula(rate, node.op.formula(run, place).split(" = ")[0], k)
         readers = tuple(after_steps(at, k) for at in used_by(run, replace(address, quantity="")))
-    return Account(str(address), float(run.values(address)), rule, node.name, op, plain, formula, readers)
+    return Account(str(address), float(run.values(address)), rule, kind, node.name, op, plain, formula, readers)
 
 
 def _moments(run: Explainable, address: Address, k: int) -> tuple[float, float]:
@@ -171,6 +174,7 @@ def _explained(run: Explainable, number: Account, window: Window) -> Explanation
     rest[shown] = False
     return Explanation(
         address=number.address,
+        kind=number.kind,
         site=number.site,
         op=number.op,
         value=value,

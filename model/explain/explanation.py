@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from model.explain.terms import Factor, Order, Subtotal, Term, Window
 from model.ops.base import Combine, Floats, Function, Step
+
+Kind = Literal["site", "set", "gradient", "update", "average", "arithmetic"]
 
 
 @dataclass(frozen=True)
 class Explanation:
     """How one number is made.
 
+    kind        by a site's op, by the reader, by backward, by a learning step (a weight, an average) or by arithmetic
     value       what PyTorch captured (float32); of a `calc(…)`, its value in float64
     total       recomputed in float64 from all terms: see `combine` in `model.ops.base.Rule`
     difference  total − value; `allowed` is the largest that counts as agreeing, `fault` says it is exceeded
@@ -40,6 +44,12 @@ class Explanation:
     steps: tuple[Step, ...] = ()
     used_by: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    kind: Kind = "site"
+
+    @property
+    def is_p_minus_y(self) -> bool:
+        """Whether this is the slope along a logit, for which the whole chain back has a short form."""
+        return self.kind == "gradient" and self.site == "logits"
 
     @property
     def offset(self) -> int:
@@ -82,7 +92,7 @@ def text_form(e: Explanation) -> str:
 
 def _how(e: Explanation) -> str:
     if e.combine == "function" and e.function is not None:
-        return f"{e.function.name} of " + ("its terms" if e.function.name == "max" else "the sum of its terms")
+        return f"{e.function.name} of " + ("its terms" if e.function.of_terms else "the sum of its terms")
     return HOW.get(e.combine, "not computed: it comes from the text, from training or from you")
 
 

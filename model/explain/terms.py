@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from model.errors import ReaderError
-from model.ops.base import Column, Constant, Floats, Group, Ints, Rule
+from model.ops.base import Column, Constant, Floats, Group, Ints, Product, Rule
 
 Order = Literal["index", "size"]
 Lookup = Callable[[Column], Floats]  # the values of a column of factors, one a term or one for all
@@ -42,13 +42,17 @@ class Factor:
 
 @dataclass(frozen=True)
 class Term:
-    """One term. `index` is its place in index order; `place` names that place on the axes summed over."""
+    """One term. `index` is its place in index order; `place` names that place on the axes summed over.
+
+    `how` says how the product is made of the factors where they are not multiplied.
+    """
 
     index: int
     product: float
     factors: tuple[Factor, ...]
     label: str = ""
     place: tuple[tuple[str, int], ...] = ()
+    how: Product | None = None
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,7 @@ def products_of(rule: Rule, lookup: Lookup) -> Floats:
 def _products(group: Group, lookup: Lookup) -> Floats:
     values = [lookup(column) for column in group.factors]
     if group.product is not None:
-        product = group.product(values)
+        product = group.product.apply(values)
     else:
         product = values[0]
         for value in values[1:]:
@@ -120,7 +124,7 @@ def terms_of(rule: Rule, products: Floats, lookup: Lookup, indices: list[int]) -
         group, n = rule.groups[g], index - int(starts[g])
         factors = tuple(_factor(c, float(values[n]), n) for c, values in zip(group.factors, columns[g], strict=True))
         place = tuple((axis, int(p[n])) for axis, p in zip(group.axes, group.places, strict=True))
-        yield Term(index, float(products[index]), factors, group.label, place)
+        yield Term(index, float(products[index]), factors, group.label, place, group.product)
 
 
 def _factor(column: Column, value: float, n: int) -> Factor:

@@ -8,6 +8,7 @@ from model.address.trees import Index
 from model.ops.base import (
     Computed,
     Constant,
+    Curve,
     Function,
     Group,
     Place,
@@ -47,7 +48,11 @@ class Gelu(Op):
     """post[t,n] = pre[t,n] · ½(1 + tanh √(2/π)(pre + 0.044715·pre³))."""
 
     name = "gelu"
-    function = Function("gelu_tanh", r"\mathrm{{GELU}}({})", of_sum(gelu_tanh))
+    function = Function(
+        "gelu_tanh", r"\mathrm{{GELU}}({})", of_sum(gelu_tanh),
+        'torch.nn.functional.gelu({}.sum(), approximate="tanh")',
+        curve=Curve("GELU", gelu_tanh, -4.0, 3.0, "GELU({})"),
+    )  # fmt: skip
     right = (
         r"\mathrm{{GELU}}({u}) = "
         r"\tfrac{{1}}{{2}}\,u\left(1 + \tanh\left(\sqrt{{2/\pi}}\,(u + 0.044715\,u^3)\right)\right)"
@@ -96,7 +101,10 @@ class Relu(Gelu):
     """post[t,n] = max(0, pre[t,n])."""
 
     name = "relu"
-    function = Function("relu", r"\max(0,\ {})", of_sum(lambda x: max(0.0, x)))
+    function = Function(
+        "relu", r"\max(0,\ {})", of_sum(lambda x: max(0.0, x)), "torch.relu({}.sum())",
+        curve=Curve("ReLU", lambda x: max(0.0, x), -3.0, 3.0, "ReLU({})"),
+    )  # fmt: skip
     right = r"\max(0,\ {u})"
 
     def plain(self, run: Values, at: Place) -> str:

@@ -103,6 +103,18 @@ def map_refs(column: Column, change: Callable[[Ref], Ref]) -> Column:
 
 
 @dataclass(frozen=True)
+class Product:
+    """How a term is made of its factors where they are not multiplied: in numbers, in LaTeX, and in PyTorch.
+
+    `latex` takes the factors as LaTeX; `torch` is an expression over `factors`, one row for each term.
+    """
+
+    apply: Callable[[Sequence[Floats]], Floats]
+    latex: Callable[[Sequence[str]], str]
+    torch: str
+
+
+@dataclass(frozen=True)
 class Group:
     """`n` terms of one kind. A term's product is the product of its factors, unless `product` says how it is made.
 
@@ -115,17 +127,46 @@ class Group:
     label: str = ""
     axes: tuple[str, ...] = ()
     places: tuple[Ints, ...] = ()
-    product: Callable[[Sequence[Floats]], Floats] | None = None
+    product: Product | None = None
     subtotal: Callable[[int], str] | None = None
 
 
 @dataclass(frozen=True)
+class Curve:
+    """How a function of one number is drawn: by its name, from `low` to `high`.
+
+    says     how its value at a number is said; {} is the number
+    falls    whether it goes down, so that its words stand on the right
+    inverse  the number back from the value, where a rule may go round the function
+    """
+
+    name: str
+    f: Callable[[float], float]
+    low: float
+    high: float
+    says: str
+    falls: bool = False
+    inverse: Callable[[float], float] | None = None
+
+
+@dataclass(frozen=True)
 class Function:
-    """A named function of the sum of a rule's terms (max: of the terms); `latex` has one `{}` for the argument."""
+    """A named function of the sum of a rule's terms (max: of the terms).
+
+    latex      has one `{}` for the argument
+    torch      how it is written in PyTorch; `{}` stands for the terms' products
+    numpy      how it is written in NumPy where an expression calls it, if not np.name(…)
+    curve      how it is drawn, if it is
+    of_terms   whether it is a function of the terms, not of their sum
+    """
 
     name: str
     latex: str
     apply: Callable[[Floats], float]
+    torch: str
+    numpy: str = ""
+    curve: Curve | None = None
+    of_terms: bool = False
 
 
 @dataclass(frozen=True)
@@ -179,6 +220,11 @@ def subscript(symbol: str, at: Sequence[int | str]) -> str:
     return f"{base}{f'^{{{name}}}' if own else ''}_{{{','.join(map(str, at))}}}"
 
 
+def bracketed(latex: str) -> str:
+    """A number in brackets where it has a sign."""
+    return f"({latex})" if latex.startswith("-") else latex
+
+
 def of_sum(f: Callable[[float], float]) -> Callable[[Floats], float]:
     """A function of one number, applied to the sum of the terms."""
     return lambda products: f(float(products.sum()))
@@ -201,11 +247,32 @@ def arc_cosine(x: float) -> float:
     return math.acos(min(max(x, -1.0), 1.0)) if abs(x) <= 1 + 1e-12 else math.nan
 
 
-IDENTITY = Function("identity", "{}", of_sum(lambda x: x))
-SQRT = Function("sqrt", r"\sqrt{{{}}}", of_sum(math.sqrt))
-EXP = Function("exp", r"e^{{{}}}", of_sum(math.exp))
-LOG = Function("log", r"\log\left({}\right)", of_sum(log))
-MINUS_LOG = Function("-log", r"-\log\left({}\right)", of_sum(minus_log))
-ACOS = Function("acos", r"\arccos\left({}\right)", of_sum(arc_cosine))
-POSITIVE = Function("positive", r"\mathrm{{positive}}\left({}\right)", of_sum(lambda x: float(x > 0)))
-MAX = Function("max", r"\max\left({}\right)", lambda products: float(products.max()))
+IDENTITY = Function("identity", "{}", of_sum(lambda x: x), "{}.sum()")
+SQRT = Function("sqrt", r"\sqrt{{{}}}", of_sum(math.sqrt), "{}.sum().sqrt()")
+EXP = Function(
+    "exp", r"e^{{{}}}", of_sum(math.exp), "{}.sum().exp()",
+    curve=Curve("e to the power of score − max", math.exp, -5.0, 0.0, "e to the {}"),
+)  # fmt: skip
+LOG = Function("log", r"\log\left({}\right)", of_sum(log), "{}.sum().log()")
+MINUS_LOG = Function(
+    "-log", r"-\log\left({}\right)", of_sum(minus_log), "-{}.sum().log()",
+    curve=Curve("−log p", minus_log, 0.01, 1.0, "−log {}", falls=True, inverse=lambda x: math.exp(-x)),
+)  # fmt: skip
+ACOS = Function(
+    "acos", r"\arccos\left({}\right)", of_sum(arc_cosine), "{}.sum().clamp(-1, 1).acos()",
+    "np.arccos(np.clip({}, -1, 1))",
+)  # fmt: skip
+POSITIVE = Function(
+    "positive", r"\mathrm{{positive}}\left({}\right)", of_sum(lambda x: float(x > 0)), "({}.sum() > 0).double()",
+    "np.float64({} > 0)",
+)  # fmt: skip
+MAX = Function("max", r"\max\left({}\right)", lambda products: float(products.max()), "{}.max()", of_terms=True)
+
+PICKED = Product(
+    lambda factors: factors[1], lambda latex: latex[1], "factors[:, 1]  # the first only says which row"
+)  # fmt: skip
+RAISED = Product(
+    lambda factors: np.asarray(np.exp(factors[0] - factors[1])),
+    lambda latex: f"e^{{{latex[0]} - {bracketed(latex[1])}}}",
+    "(factors[:, 0] - factors[:, 1]).exp()",
+)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from model.address.trees import Index
-from model.ops.base import IDENTITY, Constant, Group, Place, Ref, Rule, along, every, grad, subscript
+from model.ops.base import IDENTITY, PICKED, Constant, Group, Place, Ref, Rule, along, every, grad, subscript
 from model.ops.linear import Operand, View
 from model.ops.op import Op
 from model.ops.values import Values
@@ -87,11 +87,24 @@ class Tied(View):
         return [at[::-1]]
 
 
-class Lookup(Op):
+class Picked(Op):
+    """A row of a table."""
+
+    name, picture = "lookup", "row"
+
+    def row(self, run: Values, t: int) -> tuple[str, int]:
+        """The table and which of its rows position t picks."""
+        raise NotImplementedError
+
+
+class Lookup(Picked):
     """`embed[t,m] = W_E[tokens[t], m]`: the token's id picks a row of the table."""
 
-    name, out, reads = "lookup", "embed", ("tokens", "W_E")
+    out, reads = "embed", ("tokens", "W_E")
     passes_on = ("W_E",)
+
+    def row(self, run: Values, t: int) -> tuple[str, int]:
+        return "W_E", run.tokens[t]
 
     def formula(self, run: Values, at: Place) -> str:
         t, m = at
@@ -105,7 +118,7 @@ class Lookup(Op):
     def forward(self, run: Values, at: Place) -> Rule:
         t, m = at
         row = Ref("W_E", (run.tokens[t], m))
-        terms = Group((Ref("tokens", (t,)), row), label="the row it picks", product=lambda factors: factors[1])
+        terms = Group((Ref("tokens", (t,)), row), label="the row it picks", product=PICKED)
         return Rule("function", (terms,), function=IDENTITY)
 
     def backward(self, run: Values, source: str, at: Place) -> tuple[Group, ...]:
@@ -134,10 +147,13 @@ class Lookup(Op):
         return [(t, at[1]) for t, token in enumerate(run.tokens) if token == at[0]]
 
 
-class PositionRow(Op):
+class PositionRow(Picked):
     """`pos_embed[t,m] = W_pos[t,m]`: the position picks a row of the table, whatever the token."""
 
-    name, out, reads = "lookup", "pos_embed", ("W_pos",)
+    out, reads = "pos_embed", ("W_pos",)
+
+    def row(self, run: Values, t: int) -> tuple[str, int]:
+        return "W_pos", t
 
     def formula(self, run: Values, at: Place) -> str:
         return subscript(r"\mathrm{pos}", at) + " = " + subscript(r"W_{\mathrm{pos}}", at)
@@ -148,7 +164,7 @@ class PositionRow(Op):
 
     def forward(self, run: Values, at: Place) -> Rule:
         position = Constant(r"\mathrm{position}", at[0])
-        terms = Group((position, Ref("W_pos", at)), label="the row it picks", product=lambda factors: factors[1])
+        terms = Group((position, Ref("W_pos", at)), label="the row it picks", product=PICKED)
         return Rule("function", (terms,), function=IDENTITY)
 
     def backward(self, run: Values, source: str, at: Place) -> tuple[Group, ...]:

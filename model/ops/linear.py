@@ -84,6 +84,11 @@ class SumProduct(Op):
         self.shared = {g: x for g, x in SHARED_BY.items() if g in read and x in read}
         self.summed = "".join(x for x in read if x not in letters and x not in self.shared)
 
+    @property
+    def picture(self) -> str:
+        """Of a sum over the text's tokens what each of them contributes, of one with subtotals those."""
+        return "tokens" if {"q", "k", "t"} & set(self.summed) else "parts" if self.subtotal else ""
+
     def derive(self, run: Values) -> Tensor:
         spec = ",".join(f.letters for f in self.factors) + "->" + self.letters
         total = torch.einsum(spec, *(run.tensor(f.site) for f in self.factors))

@@ -35,6 +35,7 @@ class TokenLoss(Op):
 
     name, out, reads = "-log p", "loss_per_token", ("probs", "log_probs", "tokens")
     passes_on = ("probs", "log_probs")
+    function = MINUS_LOG
 
     def derive(self, run: Values) -> Tensor:
         places = (torch.arange(run.n_pos), torch.tensor([run.next_token(t) for t in range(run.n_pos)]))
@@ -58,7 +59,7 @@ class TokenLoss(Op):
         if run.underflows(t):
             note = "The probability is too small for float32, so this reads its logarithm from log_probs."
             return Rule("sum", (Group((Ref("log_probs", place), Constant("-1", -1.0))),), notes=(note,))
-        return Rule("function", (Group((Ref("probs", place),), label="p"),), function=MINUS_LOG)
+        return Rule("function", (Group((Ref("probs", place),), label="p"),), function=self.function)
 
     def backward(self, run: Values, source: str, at: Place) -> tuple[Group, ...]:
         t, v = at

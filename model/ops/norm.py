@@ -34,6 +34,7 @@ class NormOp(Op):
     """Shared by the five: `x` is the site normalised, `ln` the prefix of the norm's own sites, `eps` the ε of Scale."""
 
     site = ""
+    picture = "norm"
     parts: tuple[str, ...] = ()
 
     def __init__(self, ln: str, x: str, eps: float = 0.0) -> None:

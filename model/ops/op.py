@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from model.address.trees import Index
-from model.ops.base import Group, Place, Rule
+from model.ops.base import Function, Group, Place, Rule
 from model.ops.values import Values
 
 
@@ -16,6 +16,12 @@ class Op:
     out = ""
     reads: tuple[str, ...] = ()
     passes_on: tuple[str, ...] | None = None  # where its slope goes, if not to all it reads
+    function: Function | None = None  # what makes its numbers of the sum of their terms, but for exceptions
+
+    @property
+    def picture(self) -> str:
+        """What is drawn to see one of its numbers: curve, row, norm, tokens …; "" where the terms say it all."""
+        return "curve" if self.function and self.function.curve else ""
 
     @property
     def grad_reads(self) -> tuple[str, ...]:

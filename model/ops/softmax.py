@@ -7,7 +7,6 @@ keeps e^… from overflowing.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -16,10 +15,10 @@ from torch import Tensor
 from model.address.trees import Index
 from model.ops.base import (
     EXP,
+    RAISED,
     Column,
     Computed,
     Constant,
-    Floats,
     Group,
     Place,
     Ref,
@@ -83,7 +82,7 @@ class MaskedScale(Op):
 class Exponential(Op):
     """exp[h,q,k] = e^(scores[h,q,k] − max_j scores[h,q,j])."""
 
-    name = "exp"
+    name, function = "exp", EXP
     passes_on = ()  # softmax hands the slope on to the scores in one step: see Weights
 
     def __init__(self, attn: str) -> None:
@@ -108,7 +107,7 @@ class Exponential(Op):
     def forward(self, run: Values, at: Place) -> Rule:
         largest = Ref(self.scores, (at[0], at[1], self._largest(run, at)))
         score = Group((Ref(self.scores, at),), label="score")
-        return Rule("function", (score, Group((largest, MINUS), label="largest")), function=EXP)
+        return Rule("function", (score, Group((largest, MINUS), label="largest")), function=self.function)
 
     def readers(self, run: Values, source: str, at: Place) -> list[tuple[Index, ...]]:
         h, q, k = at
@@ -116,15 +115,30 @@ class Exponential(Op):
         return [(h, q, every())] if is_largest else [at]
 
 
-class Weights(Op):
-    """pattern[h,q,k] = exp[h,q,k] / Σ_j exp[h,q,j]: one head's attention weights, each row adding to 1."""
+class Softmax(Op):
+    """Numbers of one row raised and divided by their total. `words` name one number before and after."""
 
     name = "softmax"
+    before = ""  # the site that it reads, in the end
+    words: tuple[str, str]
+
+    def raised(self, run: Values, at: Place) -> str:
+        """The address of the exponential of the number at `at`."""
+        raise NotImplementedError
+
+
+class Weights(Softmax):
+    """pattern[h,q,k] = exp[h,q,k] / Σ_j exp[h,q,j]: one head's attention weights, each row adding to 1."""
+
+    words, picture = ("score", "weight"), "weights"
 
     def __init__(self, attn: str) -> None:
         self.exp, self.scores, self.out = f"{attn}.exp", f"{attn}.scores", f"{attn}.pattern"
-        self.reads = (self.exp,)
+        self.reads, self.before = (self.exp,), self.scores
         self.passes_on = (self.exp, self.scores)
+
+    def raised(self, run: Values, at: Place) -> str:
+        return Ref(self.exp, at).address(0)
 
     def formula(self, run: Values, at: Place) -> str:
         h, q, k = at
@@ -178,15 +192,14 @@ class Weights(Op):
         return [(at[0], at[1], every())]
 
 
-def _raised(factors: Sequence[Floats]) -> Floats:
-    """e^(logit − largest logit)."""
-    return np.asarray(np.exp(factors[0] - factors[1]))
-
-
-class Probabilities(Op):
+class Probabilities(Softmax):
     """probs[t,v] = e^(logits[t,v] − max) / Σ_u e^(logits[t,u] − max) over the whole vocabulary."""
 
-    name, out, reads = "softmax", "probs", ("logits",)
+    out, reads, before = "probs", ("logits",), "logits"
+    words = ("logit", "probability")
+
+    def raised(self, run: Values, at: Place) -> str:
+        return f"calc(exp(logits[{at[0]},{at[1]}]-logits[{at[0]},{run.largest_logit(at[0])}]))"
 
     def derive(self, run: Values) -> Tensor:
         return run.tensor("logits").softmax(-1)
@@ -205,9 +218,9 @@ class Probabilities(Op):
     def forward(self, run: Values, at: Place) -> Rule:
         t, u = at[0], np.arange(run.size("d_vocab"))
         largest = Ref("logits", (t, run.largest_logit(t)))
-        this = Group((Ref("logits", at), largest), label="this one", product=_raised)
+        this = Group((Ref("logits", at), largest), label="this one", product=RAISED)
         every_one = (Ref("logits", (t, u)), largest)
-        return Rule("quotient", (this, Group(every_one, len(u), axes=("d_vocab",), places=(u,), product=_raised)))
+        return Rule("quotient", (this, Group(every_one, len(u), axes=("d_vocab",), places=(u,), product=RAISED)))
 
     def backward(self, run: Values, source: str, at: Place) -> tuple[Group, ...]:
         """p_v(g_v − Σ_u p_u g_u) with g = ∂L/∂p, which is not 0 only for the one token scored at t: in all, p − y."""

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from app.features.export.notebook_code import floats
-from model.ops.embedding import Lookup, PositionRow
-from model.ops.softmax import Probabilities
 
 if TYPE_CHECKING:
     from model import Run
@@ -17,18 +15,6 @@ if TYPE_CHECKING:
 
 MOST_WRITTEN = 4_000  # terms; more are asked of the project
 MOST_NAMED = 400  # terms with the addresses of their factors beside them
-
-OF_SUM = {
-    "identity": "{}",
-    "sqrt": "{}.sqrt()",
-    "exp": "{}.exp()",
-    "log": "{}.log()",
-    "-log": "-{}.log()",
-    "acos": "{}.clamp(-1, 1).acos()",
-    "positive": "({} > 0).double()",
-    "gelu_tanh": 'torch.nn.functional.gelu({}, approximate="tanh")',
-    "relu": "torch.relu({})",
-}
 
 
 @dataclass(frozen=True)
@@ -48,7 +34,7 @@ def terms_code(run: Run, at: str, project: Project) -> Iterator[str]:
         yield f"total = 0.0  # nothing adds to {e.address}"
     else:
         yield from _factors(e, project)
-        yield f"products = {_products(run, e)}"
+        yield f"products = {_products(e)}"
         yield f"total = float({_combined(e)})"
     yield 'print(f"from its terms {total:.9g}, captured {CAPTURED:.9g}, difference {total - CAPTURED:.2g}")'
 
@@ -74,13 +60,8 @@ def _named(e: Explanation, term: Term) -> str:
     return f"  # {term.label + ': ' if term.label else ''}{names}"
 
 
-def _products(run: Run, e: Explanation) -> str:
-    op = run.model.graph[e.site].op if e.site != "calc" and e.op != "gradient" else None
-    if isinstance(op, Probabilities):
-        return "(factors[:, 0] - factors[:, 1]).exp()"
-    if isinstance(op, (Lookup, PositionRow)) and e.op == op.name:
-        return "factors[:, 1]  # the first only says which row"
-    return "factors.prod(1)"
+def _products(e: Explanation) -> str:
+    return e.terms[0].how.torch if e.terms[0].how else "factors.prod(1)"
 
 
 def _combined(e: Explanation) -> str:
@@ -88,4 +69,4 @@ def _combined(e: Explanation) -> str:
         return "products[0] / products[1:].sum()"
     if e.combine == "sum" or e.function is None:
         return "products.sum()"
-    return "products.max()" if e.function.name == "max" else OF_SUM[e.function.name].format("products.sum()")
+    return e.function.torch.format("products")

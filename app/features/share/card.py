@@ -18,6 +18,7 @@ from app.panels.why.numbers import exact, short
 from app.render import numbers
 from app.render.heat import ROOT, exponent_of
 from model.address.parser import Address, Calc, parse
+from model.arch.base import AXES, axis_words
 
 if TYPE_CHECKING:
     from model import Run
@@ -137,7 +138,7 @@ def _lines(run: Run, e: Explanation) -> tuple[str, ...]:
     node = run.model.graph[parsed.site]
     name = why_names.quantity(node.title if not parsed.quantity else node.title.lower(), parsed)
     places = [f"block {node.block}"] if node.block is not None else []
-    for axis, called, i in zip(node.axes, why_names.axis_words(node.axes), parsed.index, strict=False):
+    for axis, called, i in zip(node.axes, axis_words(node.axes), parsed.index, strict=False):
         if isinstance(i, int):
             places.append(f"{called} {_place(run, axis, i)}")
     return tuple(filter(None, (name[:1].upper() + name[1:], ", ".join(places))))
@@ -146,7 +147,7 @@ def _lines(run: Run, e: Explanation) -> tuple[str, ...]:
 def _place(run: Run, axis: str, i: int) -> str:
     """A token with its index, or a bare index."""
     tokenizer = run.model.tokenizer
-    if axis in why_names.OF_TEXT and i < run.n_pos:
+    if AXES[axis].is_text and i < run.n_pos:
         return f"{tokenizer.show(run.tokens[i])} ({i})"
     return f"{tokenizer.show(i)} ({i})" if axis == "d_vocab" else str(i)
 
@@ -189,7 +190,7 @@ def _shares(run: Run, e: Explanation) -> tuple[Bar, ...]:
 def _name(run: Run, e: Explanation, term: Term) -> str:
     """A term's name: its place on the axes summed over, what it is called, or the numbers multiplied."""
     if term.place:
-        return ", ".join(f"{why_names.AXES[axis]} {_place(run, axis, i)}" for axis, i in term.place)
+        return ", ".join(f"{AXES[axis].word} {_place(run, axis, i)}" for axis, i in term.place)
     if term.label:
         return term.label
     minus = "−" if any(factor.constant == "-1" for factor in term.factors) else ""
@@ -239,6 +240,6 @@ def _grid_card(run: Run, address: Address) -> Card:
         pieces=pieces(run, str(address)),
         caption=f"{size} numbers{span}{cut}",
         grid=values[:rows, :cols],
-        exponent=exponent_of(node.short, address.quantity),
+        exponent=exponent_of(node.span, address.quantity),
         is_number=False,
     )

@@ -90,15 +90,11 @@ def words(run: Run, patch: Patch) -> Markup:
     """A change in words: head 2 of block 1 switched off."""
     node = run.model.graph[patch.at.site]
     index = patch.at.index
-    is_off = patch.value == 0 and not patch.add
     single = [i for i in index if isinstance(i, int)]
-    if is_off and node.short == "z" and len(single) == 1 and len(index) > 1 and isinstance(index[1], int):
-        return Markup("head {} of block {} switched off").format(index[1], node.block)
-    if is_off and node.short == "post" and len(single) == 1 and len(index) > 1 and isinstance(index[1], int):
-        return Markup("neuron {} of block {} switched off").format(index[1], node.block)
-    if is_off and node.short in ("attn_out", "mlp_out") and not single:
-        what = "attention" if node.short == "attn_out" else "feed-forward network"
-        return Markup("the {} of block {} switched off").format(what, node.block)
+    is_one = "{}" in node.switch  # of its heads or neurons
+    if node.switch and patch.value == 0 and not patch.add and (single == [*index[1:2]] if is_one else not single):
+        off = node.switch.format(*single)
+        return Markup("{} of block {} switched off").format(off, node.block)
     did = "moved by" if patch.add else "set to"
     return Markup("<code>{}</code> {} {}").format(str(patch.at), did, numbers.full(patch.value, 6))
 
@@ -182,7 +178,7 @@ class _Both:
         site, place = change.site, change.place
         node = self.base.model.graph[site]
         at = str(Address(site, place))
-        show = numbers.percent if node.short in ("probs", "pattern") else exact
+        show = numbers.percent if node.span == "share" else exact
         return SiteRow(
             block="after the blocks" if node.block is None else f"block {node.block}",
             words=site.split(".", 2)[2] if node.block is not None else site,

@@ -10,14 +10,13 @@ from app.render import numbers
 from app.render.heat import Scale, css, picture
 from app.render.links import Links
 from app.render.places import (
-    ATTENTION,
     chosen,
     moved,
     places,
 )
 from app.request.state import State
 from model.address.parser import Address
-from model.arch.base import Node
+from model.arch.base import ATTENTION, Node
 from model.runtime.run import Run
 
 MOST_LINKS = 64  # with more heads than this in all, heads and weights are buttons, which are shorter than links

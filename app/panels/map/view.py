@@ -8,10 +8,9 @@ from itertools import groupby
 from markupsafe import Markup
 
 from app.panels.map.links import NARROW_HEADS, MapLinks
-from app.render.places import ATTENTION
 from app.render.tokens import token_html
 from app.request.state import State
-from model.arch.base import Node
+from model.arch.base import ATTENTION, Node
 from model.runtime.run import Run
 
 # A network with more heads or blocks than these shows the heads of closed blocks in one picture.
@@ -119,8 +118,7 @@ def _end(links: MapLinks, nodes: list[Node]) -> tuple[Line, ...]:
 
 def _weights(links: MapLinks, nodes: list[Node]) -> tuple[Markup, ...]:
     """The parameters among some nodes. LayerNorms' w and b say whose they are."""
-    names = {node.name: f"{node.part}.{node.short}" if node.short in ("w", "b") else "" for node in nodes}
-    return tuple(links.site(node, names[node.name]) for node in nodes if node.is_parameter)
+    return tuple(links.site(node, node.heading) for node in nodes if node.is_parameter)
 
 
 # -- blocks

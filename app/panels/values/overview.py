@@ -31,8 +31,8 @@ from app.panels.values.window import MOST, Window
 from app.render import numbers
 from app.render.heat import picture
 from app.render.links import Links
-from app.render.places import ATTENTION
 from model.address.parser import Address, Index
+from model.arch.base import ATTENTION
 from model.runtime.run import Run
 
 CELLS = 900  # cells of all heads' pictures together; half as many beside a strip

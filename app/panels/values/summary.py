@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.render.heat import Scale, exponent_of
-from app.render.places import ATTENTION
 from model.address.parser import Address, Index
-from model.arch.base import Node
+from model.arch.base import ATTENTION, Node
 from model.runtime.run import Run
 
 SAMPLE = 1 << 16  # numbers that a histogram looks at
@@ -212,7 +211,7 @@ def _summary(run: Run, of: Address) -> Summary:
     mask = causal(x.shape) if node.axes == ATTENTION else None
     low, high, odd = _range(run, of, node, x, mask)
     numbers = _sample(x, mask)
-    scale = Scale(max(abs(low), abs(high)), exponent_of(node.short, of.quantity))
+    scale = Scale(max(abs(low), abs(high)), exponent_of(node.span, of.quantity))
     steps, counts = np.unique(scale.steps(numbers[np.isfinite(numbers)]), return_counts=True)
     n = x.size if mask is None else x.shape[0] * int(mask.sum())
     return Summary(n, low, high, odd, len(numbers), dict(zip(steps.tolist(), counts.tolist(), strict=True)), scale)

@@ -11,7 +11,7 @@ from app.panels import steps
 from app.panels.save import Downloads, of_table
 from app.panels.values.grid import Table, grid, listing
 from app.panels.values.overview import Overview, overview
-from app.panels.values.stages import Stage, stages
+from app.panels.values.stages import StageLink, stages
 from app.panels.values.summary import is_too_large
 from app.panels.values.window import (
     MOST,
@@ -21,7 +21,6 @@ from app.panels.values.window import (
 )
 from app.render import numbers
 from app.render.axes import (
-    NEXT,
     meaning,
     named_token,
     place_token,
@@ -72,7 +71,7 @@ class ValuesView:
     code: Markup
     says: Markup
     stages_name: str
-    stages: tuple[Stage, ...]
+    stages: tuple[StageLink, ...]
     overview: Overview | None
     table: Table | None
     alone: Markup  # the number of a scalar site
@@ -190,7 +189,7 @@ def _layout_words(run: Run, node: Node, shown: Window) -> str:
     rows, cols = meaning(config, node, shown.rows.axis), meaning(config, node, shown.cols.axis)
     if {shown.rows.axis, shown.cols.axis} == {"query", "key"}:
         return "Rows and columns are tokens read: the row’s query looks, the column’s key is looked at."
-    more = " Position t predicts token t+1." if node.name in NEXT else ""
+    more = " Position t predicts token t+1." if node.predicts else ""
     return f"Each row is {rows}; each column is {cols}.{more}"
 
 
@@ -245,7 +244,7 @@ def _position(run: Run, shown: Window) -> int:
 
 def _top(run: Run, node: Node, shown: Window, cells: Links) -> tuple[Top, ...]:
     """The largest entries after one position: a way into a row of many thousands."""
-    if node.name not in NEXT or shown.address.quantity:
+    if not node.predicts or shown.address.quantity:
         return ()
     t = _position(run, shown)
     row = run.tensor(node.name)[t].numpy()
@@ -267,7 +266,7 @@ def _largest(row: np.ndarray, n: int) -> np.ndarray:
 
 
 def _top_words(run: Run, node: Node, shown: Window) -> Markup:
-    if node.name not in NEXT or shown.address.quantity:
+    if not node.predicts or shown.address.quantity:
         return Markup("")
     t = _position(run, shown)
     return Markup("The largest after position {} ({}):").format(t, token_html(run.model.tokenizer, run.tokens[t]))

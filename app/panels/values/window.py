@@ -8,14 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from app.render.places import ATTENTION
 from app.request.state import State
 from model.address.parser import Address, Index
+from model.arch.base import ATTENTION, AXES
 from model.runtime.run import Run
 
 MOST = 16  # columns in view, and positions
 MOST_ROWS = 12  # other rows in view
-POSITIONS = ("pos", "query", "key")
 
 Kind = Literal["grid", "list", "wrap", "single"]
 
@@ -159,7 +158,7 @@ def window(run: Run, state: State, address: Address) -> Window:
     fixed = _fixed(axes, address) if len(axes) == 3 else ()
     free = [a for a in range(len(axes)) if a not in dict(fixed)]
     r, c = free
-    most = MOST if axes[r] in POSITIONS else MOST_ROWS
+    most = MOST if AXES[axes[r]].is_text else MOST_ROWS
     rows = _span(axes[r], shape[r], address.index[r], state.row, most)
     cols = _span(axes[c], shape[c], address.index[c], state.col)
     return Window("grid", address, axes, rows, cols, fixed)

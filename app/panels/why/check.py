@@ -44,7 +44,7 @@ def check(e: Explanation) -> Check:
     return Check(
         recomputed=recomputed,
         captured=captured,
-        captured_as="worked out directly" if e.site == "calc" else "captured in float32",
+        captured_as="worked out directly" if e.kind == "arithmetic" else "captured in float32",
         difference=numbers.value(e.difference, 12) if e.difference == 0 else numbers.scientific(e.difference),
         fault=e.fault,
         allowed=numbers.scientific(e.allowed, 1),

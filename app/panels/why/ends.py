@@ -15,7 +15,6 @@ from app.panels.why.trail import value_of
 from app.render.charts import Ints
 from model.address.parser import Address, Calc
 from model.errors import ReaderError
-from model.explain.explain import SET
 from model.explain.expression import expression_rule, rule_of
 from model.ops.base import Column, Computed, Ref, refs_in
 
@@ -44,7 +43,7 @@ class Linked:
 
 
 def end(node: Node, address: Address, e: Explanation) -> End:
-    if e.op == SET:
+    if e.kind == "set":
         return End("From you: the chain ends here", " ".join(e.notes))
     if address.kind == "grad":
         return End(
@@ -60,7 +59,7 @@ def end(node: Node, address: Address, e: Explanation) -> End:
 
 def made_from(run: Run, parsed: Address | Calc | None, e: Explanation) -> list[str]:
     """What the terms read, as whole rows where a term runs along one; nothing for a number that the reader set."""
-    if e.op == SET:
+    if e.kind == "set":
         return []
     if isinstance(parsed, Address) and parsed.kind == "step" and run.rate.optimizer == "adamw" and parsed.step:
         k = parsed.step

@@ -27,18 +27,17 @@ from app.panels.why.panel import (
     WhyView,
     hidden,
 )
-from app.panels.why.pictures import Picture, TokenCard, picture
+from app.panels.why.pictures import Picture, picture
 from app.panels.why.tabs import tabs, title
-from app.panels.why.terms import listed, term_order, terms_table
+from app.panels.why.terms import term_order, terms_table
 from app.panels.why.trail import trail
 from app.render import charts, formulas, numbers
-from app.render.charts import Ints
+from app.render.charts import Ints, Listed
 from app.render.tokens import sentence_html
 from app.request.paths import SAFE, WHATIF
 from app.request.state import State
 from model.address.parser import Address, Calc
 from model.errors import ReaderError
-from model.explain.explain import SET
 from model.ops.op import Op
 
 if TYPE_CHECKING:
@@ -73,10 +72,11 @@ def number_view(
 ) -> WhyView:
     there, links, own = place.run, place.links, place.own
     kind = own.kind if own else ""
+    at: tuple[int, ...] = own.index if own else ()  # type: ignore[assignment]
     is_update = kind in ("step", "m", "v")
     e = there.explain(str(own or calc), offset=state.offset, limit=limit, order="index" if is_update else state.order)
     order = term_order(e)
-    op = node.op if node and own and not own.quantity and e.op != SET else None
+    op = node.op if node and own and not own.quantity and e.kind != "set" else None
     shows_terms = e.combine != "given" and e.n_terms > 0
     readers = e.used_by[:MOST_READERS]
     sentence, notes = _sentence(run, place, node, address, e)
@@ -99,7 +99,7 @@ def number_view(
         picture=shown,
         figure=None if is_update else _figure(e, order),
         steps=tuple(_step(step.latex, step.value, step.address, links) for step in e.steps),
-        table=terms_table(there, e, op, links, order) if shows_terms else None,
+        table=terms_table(there, e, op, at, links, order) if shows_terms else None,
         order=() if is_update else orders(state, e),
         pager=pager(state, e),
         page=page(e),
@@ -109,7 +109,7 @@ def number_view(
         used_by=tuple(linked(there, reader, e.address, links) for reader in readers),
         more_readers=len(e.used_by) - len(readers),
         readers="Handed on to" if kind == "grad" else "Used by",
-        notes=notes[:1] if isinstance(shown, TokenCard) else notes,
+        notes=notes,
         unit="change of the loss for each unit of this number" if kind == "grad" else "",
         after=why_steps.after(run, state, address, Links(state), e) if address and takes_steps else None,
         nudge=nudge_view(run, state, address, Links(state)) if address and kind == "grad" else None,
@@ -139,7 +139,7 @@ def _sentence(
         return f"{says} {reason}".rstrip(), () if e.combine == "given" else notes
     if address.quantity:
         return why_steps.sentence(run, node, address, e), e.notes
-    return e.plain, () if e.op == SET else e.notes  # the end of the chain says how
+    return e.plain, () if e.kind == "set" else e.notes  # the end of the chain says how
 
 
 def _picture(
@@ -178,7 +178,7 @@ def _figure(e: Explanation, order: Ints) -> Figure | None:
     """The running total of a sum that is too long to see at a glance."""
     if e.combine != "sum" or e.n_terms < CHART_FROM or not np.isfinite(e.total) or not e.products.any():
         return None
-    window = listed(e)
+    window = Listed(e.offset, e.offset + len(e.terms))
     how = "largest first" if e.order == "size" else "in order"
     caption = f"The {numbers.count(e.n_terms)} terms, {how}, and their running total"
     totals = np.cumsum(e.products[order])

@@ -14,8 +14,8 @@ from app.panels.why.nudge import NudgeView
 from app.panels.why.paging import Choice
 from app.panels.why.pictures import Picture
 from app.panels.why.steps import After, Waiting
+from app.panels.why.table import Table
 from app.panels.why.tabs import Tab
-from app.panels.why.terms import Table
 from app.panels.why.trail import Crumb
 
 MOST_READERS = 6

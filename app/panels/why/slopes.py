@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from markupsafe import escape
 
 from app.panels.why.links import Links
-from app.panels.why.names import AXES, OF_TEXT, READERS
 from app.panels.why.numbers import exact, short
-from app.panels.why.pictures import Part, Parts
-from app.panels.why.terms import column_text
-from app.render import charts, numbers
+from app.panels.why.pictures import Picture, parts
+from app.render import numbers
 from app.render.charts import Ints
+from model.arch.base import AXES
 from model.ops.base import refs_in
 
 if TYPE_CHECKING:
@@ -22,8 +20,6 @@ if TYPE_CHECKING:
     from model.arch.base import Node
     from model.explain.explanation import Explanation
     from model.ops.base import Place
-
-TIED = {"embed": "as embedding", "logits": "as unembedding"}
 
 
 @dataclass(frozen=True)
@@ -42,7 +38,7 @@ def readers(run: Run, e: Explanation, node: Node, at: Place) -> list[Reader]:
     found, start = [], 0
     for passer, op in run.model.graph.gradient_rules(node.name) if node.name not in ("W_U", "loss") else ():
         n = sum(group.n for group in op.backward(run, node.name, at))
-        words = TIED[passer.name] if node.name == "W_E" else READERS.get(passer.short, passer.short)
+        words = run.model.graph.use(node, passer) or passer.as_reader
         value = float(e.products[start : start + n].sum())
         if n or node.name == "W_E":
             found.append(Reader(passer.name, words, start, start + n, value))
@@ -111,9 +107,9 @@ def _read_at(run: Run, node: Node, at: Place, reader: Reader) -> Ints:
 
 
 def _place(axis: str, n: int) -> str:
-    if axis in OF_TEXT:
+    if AXES[axis].is_text:
         return f"{{t{n}}} (position {n})"
-    return f"{{v{n}}}" if axis == "d_vocab" else f"{AXES[axis]} {n}"
+    return f"{{v{n}}}" if AXES[axis].tokens == "vocabulary" else f"{AXES[axis].word} {n}"
 
 
 def _p_minus_y(run: Run, at: Place) -> str:
@@ -152,22 +148,13 @@ def why_zero(run: Run, e: Explanation) -> str:
 # -- by reader
 
 
-def by_reader(run: Run, e: Explanation, node: Node, at: Place, links: Links) -> Parts | None:
+def by_reader(run: Run, e: Explanation, node: Node, at: Place, links: Links) -> Picture | None:
     """The slope as a sum over its readers, where there are several; each subtotal leads to its terms."""
     found = readers(run, e, node, at)
     if len(found) < 2 or node.name == "logits" or all(reader.stop - reader.start == 1 for reader in found):
         return None
-    shown = column_text([reader.value for reader in found])
-    most = numbers.largest([reader.value for reader in found])
-    parts = tuple(
-        Part(
-            escape(reader.words),
-            charts.signed_bar(reader.value, most, 72),
-            links.to(at_, text, title=at_) if (at_ := _subtotal(e, reader)) else escape(text),
-        )
-        for reader, text in zip(found, shown, strict=True)
-    )
-    return Parts("By its two uses" if node.name == "W_E" else "By what reads it", parts)
+    named = [(reader.words, reader.value, _subtotal(e, reader)) for reader in found]
+    return parts("By its two uses" if node.name == "W_E" else "By what reads it", named, 72, links)
 
 
 def _subtotal(e: Explanation, reader: Reader) -> str:

@@ -143,7 +143,7 @@ def form(state: State, address: Address, rate: Rate | None) -> Form:
 def _way(run: Run, address: Address, k: int, e: Explanation) -> Way | None:
     if k < CHART_FROM:
         return None
-    if e.op == "parameter update" and e.n_terms == k + 1 and run.rate.optimizer == "sgd":
+    if e.kind == "update" and e.n_terms == k + 1 and run.rate.optimizer == "sgd":
         moved = np.concatenate([[0.0], np.cumsum(e.products[1:])])  # its terms are the steps
     else:
         at = [float(run.values(str(replace(address, quantity=f"step({j})" if j else "")))) for j in range(k + 1)]

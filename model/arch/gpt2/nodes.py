@@ -56,7 +56,7 @@ NORM = "Steps of LayerNorm"
 
 def _norm(c: GPT2Config, ln: str, x: str, part: str, block: int | None) -> Iterator[Node]:
     ops: list[tuple[type[NormOp], str, str, str, str]] = [  # op, letters, title, how a sentence speaks of it, how made
-        (Mean, "t", "Mean", "the mean of its LayerNorm", "of {d_model} numbers"),
+        (Mean, "t", "Mean", "the mean of its LayerNorm", "of {d_model:,} numbers"),
         (Variance, "t", "Variance", "the variance of its LayerNorm", "average squared distance"),
         (Scale, "t", "Scale", "the scale of its LayerNorm", "√(variance + ε)"),
         (Normalize, "tm", "Normalised", "its LayerNorm’s normalised number", "(x − mean) ÷ scale"),

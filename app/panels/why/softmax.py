@@ -1,0 +1,76 @@
+"""The table of a softmax: for each place of its row the number before, its exponential, and its share after."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from markupsafe import Markup
+
+from app.panels.why import names as why_names
+from app.panels.why.links import Links
+from app.panels.why.numbers import column_text
+from app.panels.why.table import NO_BAR, Row, Table
+from app.render import charts, numbers
+from model.address.parser import Address
+from model.arch.base import AXES
+from model.ops.softmax import Softmax
+
+if TYPE_CHECKING:
+    from model import Run
+    from model.explain.explanation import Explanation
+    from model.ops.base import Place
+
+
+class SoftmaxTable:
+    """The number itself comes first, in the accent; then the denominators listed."""
+
+    def __init__(self, run: Run, e: Explanation, op: Softmax, at: Place, links: Links) -> None:
+        self.run, self.e, self.op, self.links = run, e, op, links
+        *self.row, self.own = at
+        self.axis = run.model.graph[op.out].axes[-1]
+        self.total = float(e.products[1:].sum())
+        listed = [term.place[0][1] for term in e.terms if term.place]
+        self.places = listed if self.own in listed else [self.own, *listed]
+
+    def table(self) -> Table:
+        before, after = self.op.words
+        heads = (AXES[self.axis].word, before, None, Markup(f"e<sup>{before} − max</sup>"), None, after)
+        n = self.e.n_terms - 1
+        rows = self._rows()
+        if others := n - len(self.places):  # the number itself stands on top, so it is none of them
+            rest = self.total - float(self.e.products[1:][self.places].sum())
+            rows.append(self._summary(f"the other {numbers.count(others)}", max(rest, 0.0), "rest"))
+        rows.append(self._summary(f"all {numbers.count(n)}", self.total, "total"))
+        return Table(heads, tuple(rows), f"{before} before, {after} after the softmax", narrow=True)
+
+    def _rows(self) -> list[Row]:
+        at = [(*self.row, n) for n in self.places]
+        addresses = [
+            (str(Address(self.op.before, place)), self.op.raised(self.run, place), str(Address(self.op.out, place)))
+            for place in at
+        ]
+        before, after = ([float(self.run.values(a[which])) for a in addresses] for which in (0, 2))
+        raised = self.e.products[1:][self.places].tolist()
+        before_texts, raised_texts, most = column_text(before), column_text(raised), numbers.largest(before)
+        rows = []
+        for k, n in enumerate(self.places):
+            cells = (
+                why_names.place(self.run, self.axis, n),
+                self._link(addresses[k][0], before_texts[k]),
+                charts.signed_bar(before[k], most, 40),
+                self._link(addresses[k][1], raised_texts[k]),
+                charts.share_bar(raised[k] / self.total, 48),
+                self._link(addresses[k][2], numbers.percent(after[k])),
+            )
+            rows.append(Row(cells, "here" if n == self.own else ""))
+        return rows
+
+    def _link(self, address: str, text: str) -> Markup:
+        if address == self.e.address:
+            return Markup("<b>") + text + Markup("</b>")
+        return self.links.to(address, text, title=address)
+
+    def _summary(self, name: str, raised: float, css: str) -> Row:
+        share = raised / self.total if self.total else 0.0
+        bar = charts.share_bar(share, 48)
+        return Row((name, NO_BAR, numbers.value(raised, 3), bar, numbers.percent(share)), css, span=2)
