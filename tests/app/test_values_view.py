@@ -381,7 +381,7 @@ def test_steps_by_hand():
     assert root.edge(8) == pytest.approx(27) and root.edge(-4) == pytest.approx(-27 * 0.5**1.5)
     assert Scale(0.0).steps(np.array([0.0])).tolist() == [0]
     assert [css(-3), css(0), css(8)] == ["neg-3", "", "pos-8"]
-    assert [exponent_of(short) for short in ("pattern", "probs", "qk")] == [1.0, 1.0, ROOT]
+    assert [exponent_of(span) for span in ("share", "unit", "any")] == [1.0, 1.0, ROOT]
 
 
 def test_cells_are_tinted_on_the_scale_of_the_whole_tensor():
