@@ -32,7 +32,9 @@ class Mask(Settings):
         raised = np.exp(scores - scores.max(1, keepdims=True))
         weights = raised / raised.sum(1, keepdims=True)
         table, name = (scores, "scores") if self.show == "scores" else (weights, "pattern")
-        scale = heat.Scale(float(np.abs(table[np.isfinite(table)]).max()), heat.exponent_of("share" if name == "pattern" else "any"))
+        scale = heat.Scale(
+            float(np.abs(table[np.isfinite(table)]).max()), heat.exponent_of("share" if name == "pattern" else "any")
+        )
         steps = scale.steps(table)
         positions = range(self.start, min(len(table), self.start + MOST))
         looks_ahead = int(np.triu(weights, 1).sum(1).argmax())
