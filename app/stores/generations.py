@@ -114,7 +114,7 @@ class Generation:
     def nbytes(self) -> int:
         """The logits of each step, and the keys and values while it can go on."""
         c = self.model.config
-        cache = 2 * c.n_layer * c.n_ctx * c.d_model if self._steps else 0
+        cache = 2 * c.n_layer * c.n_ctx * c.n_kv_head * c.d_head if self._steps else 0
         return 4 * (cache + len(self.made) * c.d_vocab)
 
 

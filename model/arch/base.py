@@ -53,6 +53,12 @@ AXES = {
     )
 }
 ATTENTION = ("head", "query", "key")  # the axes of one number for each two tokens, in every head
+HEADS = ("head", "kv_head")
+
+
+def stacked_axis(axes: Sequence[str]) -> int:
+    """The axis of three that tells tables apart, such as that of heads: the first that does not run over a text."""
+    return next(n for n, axis in enumerate(axes) if not AXES[axis].is_text)
 
 
 def axis_words(axes: Sequence[str]) -> tuple[str, ...]:

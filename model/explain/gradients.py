@@ -38,7 +38,7 @@ def _why_none(run: Explainable, node: Node, at: Place) -> str:
         return "The mask sets this score to −∞ whatever the dot product is, so the loss does not depend on it."
     if node.name == "log_probs":
         return "The loss reads probs; log_probs is a view beside it, so its slope is 0."
-    if node.name == "W_pos":
+    if "n_ctx" in node.axes:
         return f"The text ends at position {run.n_pos - 1}: the loss does not depend on this row."
     return "The loss does not read this number, so its slope is 0."
 

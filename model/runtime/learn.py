@@ -100,7 +100,10 @@ class Learning(Generic[R]):
 
     def _captured(self, step: int, scratch: Capture) -> R:
         captured = {site: output[0].cpu() for site, output in scratch(self.start.tokens).items()}
-        captured["pos_embed"] = captured["pos_embed"].clone()  # a view of W_pos, which the next step changes
+        weights = {p.untyped_storage().data_ptr() for p in scratch.net.parameters()}
+        for site, tensor in captured.items():  # a view of a weight, such as the positions' rows, would change with it
+            if tensor.untyped_storage().data_ptr() in weights:
+                captured[site] = tensor.clone()
         return self.start.stepped(self, step, captured)
 
     def _step(self, run: R, net: Network, weights: dict[str, Tensor], stepper: Stepper) -> None:

@@ -27,7 +27,6 @@ from model.runtime.run import Run
 from model.runtime.scratch import Scratch
 
 AT_ONCE = 128  # positions whose slopes along the vocabulary are computed at once
-EMBEDDINGS = ("embed", "pos_embed")
 VOCABULARY = ("logits", "probs", "log_probs")
 FLOAT = 4  # bytes
 UNKNOWN = "not looked for yet"
@@ -61,7 +60,9 @@ class LongRun(Run):
     def _pass(self, model: LoadedModel) -> Sites:
         """One forward pass that keeps the stream, the final norm and the logits."""
         kept = self._parts.enter()
-        stream = kept["embed"] + kept["pos_embed"]
+        self._embeddings = tuple(kept)
+        first, *others = kept.values()
+        stream = sum(others, first)
         for n in range(model.config.n_layer):
             self._entering.append(stream)
             inside = self._parts.block(n, stream)
@@ -169,7 +170,7 @@ class LongRun(Run):
         if name in VOCABULARY:
             return self._hold_slope(name, lambda: self._slopes_along(name, range(self.n_pos)))
         if node.block is None and (is_captured or len(node.axes) < 2):
-            self._go_back_to(0 if name in EMBEDDINGS else self.model.config.n_layer)
+            self._go_back_to(0 if name in self._embeddings else self.model.config.n_layer)
             return self._slopes[name]
         if node.block is not None and is_captured:
             self._go_back_to(node.block + 1)
@@ -223,7 +224,7 @@ class LongRun(Run):
         inside = self._inside(n)  # held here: what room is made for may be among them
         slopes = self._parts.block_back(n, self._slopes[f"blocks.{n}.resid_post"], inside.__getitem__)
         enters = slopes[f"blocks.{n}.resid_pre"]
-        before = EMBEDDINGS if n == 0 else (f"blocks.{n - 1}.resid_post",)
+        before = self._embeddings if n == 0 else (f"blocks.{n - 1}.resid_post",)
         self._slopes |= dict.fromkeys((f"blocks.{n}.resid_pre", *before), enters)
         self._scratch.put({f"{site}.grad": slope for site, slope in slopes.items() if site not in self._slopes})
         return slopes

@@ -120,7 +120,7 @@ def cache_view(model: LanguageModel, steps: Sequence[Step], links: Links) -> Con
         "n_layer": c.n_layer,
         "pairs_chart": two_ways(rows, "pairs", "Query-key pairs of one head at"),
         "times_chart": two_ways(rows, "ms", "Milliseconds of", cut_peaks=True) if both else None,
-        "bytes_a_row": 2 * 4 * c.n_layer * c.d_model,
+        "bytes_a_row": 2 * 4 * c.n_layer * c.n_kv_head * c.d_head,
     }
 
 

@@ -32,7 +32,7 @@ from app.render import numbers
 from app.render.heat import picture
 from app.render.links import Links
 from model.address.parser import Address, Index
-from model.arch.base import ATTENTION
+from model.arch.base import ATTENTION, HEADS, stacked_axis
 from model.runtime.run import Run
 
 CELLS = 900  # cells of all heads' pictures together; half as many beside a strip
@@ -56,12 +56,12 @@ def overview(run: Run, shown: Window, cells: Links, value: float | None) -> Over
     if shown.kind == "single" or shown.address.site == "tokens" or is_too_large(run, shown.address):
         return None
     of = summary(run, whole(shown.address))
-    has_heads = len(shown.axes) == 3 and shown.axes[shown.fixed[0][0]] == "head"
+    has_heads = len(shown.axes) == 3 and shown.axes[shown.fixed[0][0]] in HEADS
     is_cut = not (shown.rows.is_whole and shown.cols.is_whole)
     return Overview(
         label=_label(run, shown, of),
         heads=_heads(run, shown, of, cells) if has_heads else Markup(""),
-        n_heads=run.model.config.n_head if has_heads else 0,
+        n_heads=run.size(shown.axes[shown.fixed[0][0]]) if has_heads else 0,
         strip=_strip(run, shown, of, cells) if is_cut else Markup(""),
         strip_label=_strip_label(run, shown) if is_cut else "",
         legend=legend(of, value) if of.low < of.high else Markup(""),
@@ -86,11 +86,11 @@ def _label(run: Run, shown: Window, of: Summary) -> str:
 
 def _heads(run: Run, shown: Window, of: Summary, cells: Links) -> Markup:
     """One picture a head on the tensor's own scale."""
-    n = run.model.config.n_head
+    axis = stacked_axis(shown.axes)
+    n = run.size(shown.axes[axis])
     rows, cols = _head_size(shown, n)
     cut = head_blocks(run, whole(shown.address), rows, cols)
     here = dict(shown.fixed)
-    axis = shown.axes.index("head")
     steps = of.scale.steps(cut.largest)
     items = []
     for head in range(n):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from app.render.heat import Scale, exponent_of
 from model.address.parser import Address, Index
-from model.arch.base import ATTENTION, Node
+from model.arch.base import ATTENTION, Node, stacked_axis
 from model.runtime.run import Run
 
 SAMPLE = 1 << 16  # numbers that a histogram looks at
@@ -160,7 +160,7 @@ def head_blocks(run: Run, of: Address, rows: int, cols: int) -> Blocks:
     axes = run.model.graph[of.site].axes
 
     def make() -> Blocks:
-        x = np.moveaxis(everything(run, of), axes.index("head"), 0)
+        x = np.moveaxis(everything(run, of), stacked_axis(axes), 0)
         return blocks(x, rows, cols, is_masked=axes == ATTENTION)
 
     made: Blocks = kept(run, of, ("heads", rows, cols), make)

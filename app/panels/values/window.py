@@ -10,7 +10,7 @@ from typing import Literal
 
 from app.request.state import State
 from model.address.parser import Address, Index
-from model.arch.base import ATTENTION, AXES
+from model.arch.base import ATTENTION, AXES, stacked_axis
 from model.runtime.run import Run
 
 MOST = 16  # columns in view, and positions
@@ -166,7 +166,7 @@ def window(run: Run, state: State, address: Address) -> Window:
 
 def _fixed(axes: tuple[str, ...], address: Address) -> tuple[tuple[int, int], ...]:
     """Three axes: a head is fixed, unless the address runs over heads at one place of another axis."""
-    head = axes.index("head")
+    head = stacked_axis(axes)
     at = address.index[head]
     if isinstance(at, int):
         return ((head, at),)
