@@ -3,42 +3,26 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+import pkgutil
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from typing import Any
+from importlib import import_module
 
-from fastapi import Depends, FastAPI
-from fastapi.openapi.utils import get_openapi
+from fastapi import APIRouter, Depends, FastAPI
 from pydantic import ValidationError
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.types import Receive, Scope, Send
 from uvicorn.config import STARTUP_FAILURE
 
+from app import features
 from app.dependencies import texts_fit
-from app.features.about import routes as about
-from app.features.api import generate as api_generate
-from app.features.api import jobs as api_jobs
-from app.features.api import routes as api
-from app.features.embed import routes as embed
-from app.features.explore import routes as explore
-from app.features.export import routes as export
-from app.features.generate import routes as generate
-from app.features.health import routes as health
+from app.features.api.description import DESCRIPTION, described
 from app.features.health.metrics import add_metrics
-from app.features.home import routes as home
-from app.features.learn import routes as learn
-from app.features.lessons import routes as lessons
-from app.features.models import routes as model_pages
-from app.features.share import card_routes as card
-from app.features.share import oembed
-from app.features.share import routes as share
-from app.features.whatif import routes as whatif
 from app.panels.errors import add_handlers, answer_to
-from app.panels.loading import StillLoading, model_ready, still_loading
+from app.panels.loading import StillLoading, still_loading
 from app.render.templating import (
     HTMX,
     STATIC,
-    Templates,
     VersionedFiles,
 )
 from app.request.long_text import in_full
@@ -50,26 +34,20 @@ from app.server.security import SecurityHeaders
 from app.server.transfer import Transfer
 from app.services import Services
 from app.settings import AppSettings
-from app.stores.generations import Generations
-from app.stores.jobs import JobStore
-from app.stores.models import ModelStore
-from app.stores.runs import RunStore
 from model.errors import ReaderError
 
 log = logging.getLogger(__name__)
 
-DESCRIPTION = """
-GPT-2 with every number clickable, for programs. A run is named by `model`, `text`, `target` and `bos`; a number in it
-by its address, such as `blocks.0.attn.pattern[0,3,1]`, `logits[3,17]`, `loss` or `calc(logits[3,17]-logits[3,5])`.
-Indices count from 0. Position t predicts token t+1.
 
-A suffix asks for another quantity at the same place: `.grad` the loss's slope, `.step(k)` the number after k learning
-steps (`.step` is one), `.grad(k)` its slope there, `.m(k)` and `.v(k)` AdamW's running averages; `eta` and `optimizer`
-say how steps are taken. On a large model POST the same inputs to `/api/v1/jobs` first; its steps are then found again.
-`set=blocks.1.attn.z[:,2,:]=0` (repeatable) sets numbers on the way.
+def routers() -> Iterator[APIRouter]:
+    """Of every module of a feature that has one, the feature's `routes` first."""
+    modules = [module.name for module in pkgutil.walk_packages(features.__path__, "app.features.")]
+    for name in sorted(modules, key=lambda name: (name.rpartition(".")[0], not name.endswith(".routes"), name)):
+        if router := getattr(import_module(name), "router", None):
+            yield router
 
-Errors are `{"error": {"code", "message", "hint", "part"}}`.
-"""
+
+ROUTERS = tuple(routers())
 
 
 class App(FastAPI):
@@ -87,6 +65,16 @@ class App(FastAPI):
             ROOT.reset(token)
 
 
+@asynccontextmanager
+async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    """The default model is loaded before the first request; what waits is called off at the end."""
+    services: Services = app.state.services
+    tune(services.models.entry("").n_parameters, services.settings.threads)
+    await services.runs.in_thread(lambda: services.models.get(""))
+    yield
+    services.close()
+
+
 def create_app(settings: AppSettings | None = None) -> FastAPI:
     """The whole app. Raises a ReaderError where the settings name a model that is not there.
 
@@ -94,18 +82,7 @@ def create_app(settings: AppSettings | None = None) -> FastAPI:
     """
     if settings is None:
         return from_environment()
-    models = ModelStore(settings)
-    runs = RunStore(models, settings)
-    jobs = JobStore(runs, settings)
-    services = Services(settings, models, runs, jobs, Generations(models, settings), Templates())
-
-    @asynccontextmanager
-    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        tune(models.entry("").n_parameters, settings.threads)
-        await services.runs.in_thread(lambda: models.get(""))
-        yield
-        services.close()
-
+    services = Services.of(settings)
     app = App(
         title="Every Number",
         version="1",
@@ -126,10 +103,8 @@ def create_app(settings: AppSettings | None = None) -> FastAPI:
     app.add_middleware(logs.Access, settings=settings)
     add_handlers(app)
     app.add_exception_handler(StillLoading, still_loading)
-    for pages in (home, explore, lessons, generate, learn, whatif):
-        app.include_router(pages.router, dependencies=[Depends(model_ready)])
-    for others in (embed, export, about, model_pages, share, card, oembed, api, api_generate, api_jobs, health):
-        app.include_router(others.router)
+    for router in ROUTERS:
+        app.include_router(router)
     app.mount("/static/htmx", VersionedFiles(packages=[HTMX]), name="htmx")
     app.mount("/static", VersionedFiles(directory=STATIC), name="static")
     app.openapi = lambda: described(app)  # type: ignore[method-assign]
@@ -147,16 +122,3 @@ def from_environment() -> FastAPI:
     except ValidationError as error:
         log.error("%s", error)
     raise SystemExit(STARTUP_FAILURE)
-
-
-def described(app: FastAPI) -> dict[str, Any]:
-    """The API in OpenAPI's words, without the 422 that FastAPI would add: a malformed parameter answers 400 here."""
-    if not app.openapi_schema:
-        found = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
-        for path in found["paths"].values():
-            for operation in path.values():
-                operation["responses"].pop("422", None)
-        for unused in ("HTTPValidationError", "ValidationError"):
-            found["components"]["schemas"].pop(unused, None)
-        app.openapi_schema = found
-    return app.openapi_schema

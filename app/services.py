@@ -35,6 +35,13 @@ class Services:
         of_run = {"run": run, "model": run.model} if run else {}
         return self.templates.render(template, state=state, models=self.models, **of_run, **context)
 
+    @classmethod
+    def of(cls, settings: AppSettings) -> Services:
+        """Raises a ReaderError where the settings name a model that is not there."""
+        models = ModelStore(settings)
+        runs = RunStore(models, settings)
+        return cls(settings, models, runs, JobStore(runs, settings), Generations(models, settings), Templates())
+
     def close(self) -> None:
         """End the work: jobs and what waits are called off."""
         self.jobs.close()

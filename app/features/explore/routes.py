@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Request
 from starlette.responses import RedirectResponse, Response
 
 from app.dependencies import StateDep
 from app.panels import errors
+from app.panels.loading import model_ready
 from app.panels.map.view import map_view
 from app.panels.selection import ZONES, selected, target_field, untaken
 from app.panels.sentence import heading, sentence_view
@@ -22,7 +23,7 @@ from app.server.prefix import origin_of
 from app.services import Services, ServicesDep
 from model import Run
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter(include_in_schema=False, dependencies=[Depends(model_ready)])
 
 errors.FORMS[EXPLORE] = "sentence/_ask.html"
 

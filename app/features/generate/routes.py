@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Request
 from pydantic import Field
 from starlette.datastructures import QueryParams
 from starlette.responses import Response
@@ -17,6 +17,7 @@ from app.dependencies import generation_state
 from app.features.generate.choice import ROWS, choice_view
 from app.features.generate.view import cache_view, explored, text_view
 from app.panels import errors
+from app.panels.loading import model_ready
 from app.render.links import Links
 from app.request import answers
 from app.request.generation import MOST_TOKENS, GenerationState, opening
@@ -33,7 +34,7 @@ class Growing(PageState):
     have: Annotated[int, Hint("Write a number such as 0.")] = Field(0, ge=0)
 
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter(include_in_schema=False, dependencies=[Depends(model_ready)])
 
 FRAGMENT = "generation"  # all that the settings change
 GROWING = "coming"  # the place of the tokens still missing, which asks for them

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
+from app.panels.loading import model_ready
 from app.panels.sentence import sentence_view
 from app.panels.shared import Asked, Shared, SharedPage, of_number, shares
 from app.request import answers
@@ -16,7 +17,7 @@ from app.server.prefix import origin_of, rooted
 from app.services import Services, ServicesDep
 from model import Run
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter(include_in_schema=False, dependencies=[Depends(model_ready)])
 
 
 @dataclass(frozen=True)

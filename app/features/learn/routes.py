@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from markupsafe import Markup
 from starlette.responses import RedirectResponse, Response
 
@@ -13,6 +13,7 @@ from app.dependencies import StateDep
 from app.features.learn.weights import chosen, weights_view
 from app.panels import errors
 from app.panels.learning.view import learn_view
+from app.panels.loading import model_ready
 from app.panels.selection import target_field
 from app.panels.sentence import sentence_view, writable
 from app.panels.slopes import slopes_view
@@ -30,7 +31,7 @@ from app.stores.learned import work
 from model import Run
 from model.runtime.long_run import LongRun
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter(include_in_schema=False, dependencies=[Depends(model_ready)])
 
 errors.FORMS[LEARN] = "learn/_form.html"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Request
 from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -15,6 +15,7 @@ from app.features.lessons.base import Lesson
 from app.features.lessons.share import of_lesson
 from app.features.lessons.table import LESSONS
 from app.panels.articles import ARTICLES, Article
+from app.panels.loading import model_ready
 from app.panels.selection import checked, target_field
 from app.panels.why.view import why_view
 from app.parts.base import Scene
@@ -27,7 +28,7 @@ from app.server.prefix import origin_of
 from app.services import Services, ServicesDep
 from model import Run
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter(include_in_schema=False, dependencies=[Depends(model_ready)])
 
 WORDS_A_MINUTE = 200
 

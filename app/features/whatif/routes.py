@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Query
 from starlette.responses import RedirectResponse, Response
 
 from app.dependencies import StateDep
@@ -15,6 +15,7 @@ from app.features.whatif.view import (
     whatif_view,
 )
 from app.panels import errors
+from app.panels.loading import model_ready
 from app.panels.selection import target_field
 from app.panels.sentence import sentence_view
 from app.request import answers
@@ -23,7 +24,7 @@ from app.request.state import LARGEST, State
 from app.services import Services, ServicesDep
 from model import Run
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter(include_in_schema=False, dependencies=[Depends(model_ready)])
 
 errors.FORMS[WHATIF] = "sentence/_ask.html"
 
