@@ -7,7 +7,7 @@ were fixed beforehand. LayerNorm's weights are 1, its biases 0.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
 from pathlib import Path
 
 import torch
@@ -23,67 +23,16 @@ START_ID = 0
 PIECES = r" ?\p{L}+| ?[^\s\p{L}]+|\s+"
 CONFIG = GPT2Config(n_layer=1, n_head=2, d_model=4, d_mlp=8, d_vocab=8, n_ctx=8, act="relu")
 
-# Rows of W_E are <|endoftext|> and WORDS in order; W_QKV holds queries, keys and values side by side, two heads each.
-WEIGHTS: dict[str, Sequence[Sequence[float]] | Sequence[float]] = {
-    "W_E": [
-        [-1.5, -0.6, -0.6, -1.5],
-        [0.2, -0.7, 1.5, -1.5],
-        [0.9, 0.3, -0.2, 0.6],
-        [-1.5, -0.9, 1.5, 1.5],
-        [-1.5, 1.5, 1.5, -1.5],
-        [-1.5, 1.5, -1.5, 1.5],
-        [0.3, 1.5, -1.5, -1.5],
-        [0.8, 0.4, -0.1, 0.5],
-    ],
-    "W_pos": [
-        [1.5, 1.3, -0.3, -1.2],
-        [0.9, 0.6, -0.6, -0.4],
-        [0.7, 0.3, -0.9, 0.0],
-        [1.5, 0.6, 0.7, 1.5],
-        [-1.5, 0.4, 0.5, -1.0],
-        [-1.5, 1.5, 1.5, 1.5],
-        [0.1, 0.6, -0.1, -0.4],
-        [0.9, -0.5, -1.5, -0.4],
-    ],
-    "blocks.0.attn.W_QKV": [
-        [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.5, -1.0, 0.0, -1.0, -0.5],
-        [-1.0, 0.0, 0.0, -0.5, 0.0, 0.0, 0.5, 0.0, -1.0, -1.0, 0.5, -1.0],
-        [0.0, 0.0, 0.5, -0.5, -1.0, 0.0, 0.5, 1.0, 1.0, 1.0, 1.0, -1.0],
-        [0.0, 0.0, -0.5, 0.5, 0.0, 0.0, -0.5, 0.0, -1.0, -1.0, -1.0, 0.5],
-    ],
-    "blocks.0.attn.b_QKV": [-0.5, -1.0, 0.0, -1.0, -1.0, -1.0, 1.0, -1.0, -1.0, 0.0, 0.0, 0.5],
-    "blocks.0.attn.W_O": [
-        [-1.0, -1.5, 0.0, 1.5],
-        [0.5, -1.0, -0.5, 2.0],
-        [-1.0, 0.5, -1.0, 0.5],
-        [0.0, 0.5, 0.5, -1.5],
-    ],
-    "blocks.0.attn.b_O": [-0.5, 0.0, -0.5, -1.0],
-    "blocks.0.mlp.W_in": [
-        [-1.0, 2.0, -0.5, -0.5, -1.0, -2.0, 0.5, 2.0],
-        [0.5, -0.5, 2.0, -1.5, 1.5, 0.0, 0.0, 0.0],
-        [2.0, 0.0, -1.0, 2.0, -2.0, 0.0, 0.0, -2.0],
-        [-0.5, -1.0, -0.5, 0.0, 1.5, 1.5, 0.0, 0.5],
-    ],
-    "blocks.0.mlp.b_in": [1.0, 0.0, 1.0, -1.0, 1.0, 1.0, -1.0, 1.5],
-    "blocks.0.mlp.W_out": [
-        [0.0, 1.0, -1.5, 1.5],
-        [-2.0, 2.0, 2.0, 1.5],
-        [-0.5, 0.0, 2.0, -1.0],
-        [-1.5, 1.0, 0.0, 2.0],
-        [2.0, 0.0, -0.5, -2.0],
-        [1.5, 2.0, -1.5, 1.0],
-        [-0.5, 0.0, 1.0, -0.5],
-        [0.5, -2.0, 0.5, 2.0],
-    ],
-    "blocks.0.mlp.b_out": [-0.5, -1.0, 1.0, 0.0],
-}
+# The weights under the network's names. Rows of W_E are <|endoftext|> and WORDS in order; W_QKV holds queries, keys and
+# values side by side, two heads each.
+WEIGHTS = Path(__file__).with_name("toy.json")
 
 
 def toy() -> LanguageModel:
     """The toy as a loaded model. It is made in memory; `save_toy` writes it as a checkpoint directory."""
     net = architecture_of(CONFIG).network(CONFIG)
-    net.load_state_dict({name: torch.tensor(values) for name, values in WEIGHTS.items()}, strict=False)
+    weights = json.loads(WEIGHTS.read_text("utf-8"))
+    net.load_state_dict({name: torch.tensor(values) for name, values in weights.items()}, strict=False)
     vocab = {word.encode(): n + 1 for n, word in enumerate(WORDS)}
     return LanguageModel("toy", net.eval(), Tokenizer(vocab, START_ID, PIECES))
 

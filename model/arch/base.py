@@ -153,6 +153,7 @@ class Config:
     """
 
     model_type: ClassVar[str]  # as in config.json
+    stored_as: ClassVar[Mapping[str, str]]  # its other names -> ours
 
     n_layer: int
     n_head: int

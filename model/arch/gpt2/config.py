@@ -26,6 +26,16 @@ class GPT2Config(Config):
     """Sizes of a GPT-2. `d_head` follows: the heads share d_model evenly."""
 
     model_type: ClassVar[str] = "gpt2"
+    stored_as: ClassVar[Mapping[str, str]] = {
+        "n_layer": "n_layer",
+        "n_head": "n_head",
+        "n_embd": "d_model",
+        "n_inner": "d_mlp",
+        "vocab_size": "d_vocab",
+        "n_positions": "n_ctx",
+        "activation_function": "act",
+        "layer_norm_epsilon": "eps",
+    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -40,33 +50,18 @@ class GPT2Config(Config):
         act = hf.get("activation_function", "gelu_new")
         if act not in ACTIVATIONS:
             raise CheckpointError(f"config.json: activation_function {act!r} is not supported", "Use gelu_new or relu.")
-        return cls(
-            n_layer=hf["n_layer"],
-            n_head=hf["n_head"],
-            d_model=hf["n_embd"],
-            d_mlp=hf.get("n_inner") or 4 * hf["n_embd"],
-            d_vocab=hf["vocab_size"],
-            n_ctx=hf["n_positions"],
-            act=ACTIVATIONS[act],
-            eps=hf.get("layer_norm_epsilon", 1e-5),
-        )
+        found = {"layer_norm_epsilon": 1e-5, **hf, "activation_function": ACTIVATIONS[act]}
+        found["n_inner"] = hf.get("n_inner") or 4 * hf["n_embd"]
+        return cls(**{ours: found[theirs] for theirs, ours in cls.stored_as.items()})
 
     def to_hf(self, start_id: int) -> dict[str, Any]:
+        dropout = dict.fromkeys(("attn_pdrop", "embd_pdrop", "resid_pdrop"), 0.0)
         return {
             "architectures": ["GPT2LMHeadModel"],
-            "model_type": "gpt2",
-            "n_layer": self.n_layer,
-            "n_head": self.n_head,
-            "n_embd": self.d_model,
-            "n_inner": self.d_mlp,
-            "vocab_size": self.d_vocab,
-            "n_positions": self.n_ctx,
-            "activation_function": self.act,
-            "layer_norm_epsilon": self.eps,
+            "model_type": self.model_type,
+            **{theirs: getattr(self, ours) for theirs, ours in self.stored_as.items()},
             "tie_word_embeddings": True,
             "bos_token_id": start_id,
             "eos_token_id": start_id,
-            "attn_pdrop": 0.0,
-            "embd_pdrop": 0.0,
-            "resid_pdrop": 0.0,
+            **dropout,
         }

@@ -22,6 +22,19 @@ class LlamaConfig(Config):
     """
 
     model_type: ClassVar[str] = "llama"
+    stored_as: ClassVar[Mapping[str, str]] = {
+        "num_hidden_layers": "n_layer",
+        "num_attention_heads": "n_head",
+        "num_key_value_heads": "n_key_value",
+        "hidden_size": "d_model",
+        "head_dim": "head_dim",
+        "intermediate_size": "d_mlp",
+        "vocab_size": "d_vocab",
+        "max_position_embeddings": "n_ctx",
+        "rms_norm_eps": "eps",
+        "rope_theta": "theta",
+        "tie_word_embeddings": "tied",
+    }
 
     n_key_value: int
     head_dim: int
@@ -52,35 +65,21 @@ class LlamaConfig(Config):
         rope = hf.get("rope_parameters") or hf.get("rope_scaling") or {}
         if (kind := rope.get("rope_type", rope.get("type", "default"))) != "default":
             raise CheckpointError(f"config.json: rope_type = {kind!r} is not supported, only 'default'")
-        return cls(
-            n_layer=hf["num_hidden_layers"],
-            n_head=hf["num_attention_heads"],
-            n_key_value=hf.get("num_key_value_heads") or hf["num_attention_heads"],
-            d_model=hf["hidden_size"],
-            head_dim=hf.get("head_dim") or hf["hidden_size"] // hf["num_attention_heads"],
-            d_mlp=hf["intermediate_size"],
-            d_vocab=hf["vocab_size"],
-            n_ctx=hf["max_position_embeddings"],
-            eps=hf.get("rms_norm_eps", 1e-6),
-            theta=rope.get("rope_theta", hf.get("rope_theta", 10_000.0)),
-            tied=hf.get("tie_word_embeddings", False),
-        )
+        found = {
+            "num_key_value_heads": hf["num_attention_heads"],
+            "head_dim": hf["hidden_size"] // hf["num_attention_heads"],
+            "rms_norm_eps": 1e-6,
+            "rope_theta": 10_000.0,
+            "tie_word_embeddings": False,
+        }
+        found |= {name: value for name, value in {**hf, **rope}.items() if value is not None}
+        return cls(**{ours: found[theirs] for theirs, ours in cls.stored_as.items()})
 
     def to_hf(self, start_id: int) -> dict[str, Any]:
         return {
             "architectures": ["LlamaForCausalLM"],
-            "model_type": "llama",
-            "num_hidden_layers": self.n_layer,
-            "num_attention_heads": self.n_head,
-            "num_key_value_heads": self.n_key_value,
-            "hidden_size": self.d_model,
-            "head_dim": self.head_dim,
-            "intermediate_size": self.d_mlp,
-            "vocab_size": self.d_vocab,
-            "max_position_embeddings": self.n_ctx,
-            "rms_norm_eps": self.eps,
-            "rope_theta": self.theta,
-            "tie_word_embeddings": self.tied,
+            "model_type": self.model_type,
+            **{theirs: getattr(self, ours) for theirs, ours in self.stored_as.items()},
             "hidden_act": "silu",
             "bos_token_id": start_id,
             "eos_token_id": start_id,
