@@ -10,7 +10,6 @@ from urllib.parse import parse_qsl
 
 from pydantic import ValidationError
 
-from app.dependencies import run_of
 from app.request.state import RunQuery
 from app.stores.catalogue import Catalogue
 from app.stores.jobs import job_id
@@ -81,6 +80,6 @@ def _job(below: str, given: Mapping[str, object], models: Catalogue) -> str:
         return id[:40]
     try:
         asked = RunQuery.model_validate({name: value for name, value in given.items() if name != "set"})
-        return job_id(models, run_of(models, asked))
+        return job_id(models, asked)
     except (ValidationError, ReaderError):
         return ""  # any replica tells what is wrong with it

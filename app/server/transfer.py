@@ -29,7 +29,7 @@ class BodyTooSlow(HTTPException):
     """A body that did not come."""
 
     def __init__(self) -> None:
-        super().__init__(408, "The body of the request did not come in time.")
+        super().__init__(408, "The body of the request did not arrive in time.")
 
 
 class Transfer:

@@ -12,7 +12,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from app.request.state import State
+from app.request.state import RunQuery, State
 from app.server.limits import CLIENT, TooMany, spend
 from app.settings import AppSettings
 from app.stores.budgeted import BudgetedStore, Busy
@@ -44,9 +44,9 @@ class Job(Work):
         return self.result.nbytes if self.result else 0
 
 
-def job_id(models: Catalogue, state: State) -> str:
-    """The name of the work that a state asks for, the same in every process. Raises UnknownModel."""
-    parts = [*key_of(models, state), *way(state), state.steps]
+def job_id(models: Catalogue, asked: RunQuery) -> str:
+    """The name of the work that is asked for, the same in every process. Raises UnknownModel."""
+    parts = [*key_of(models, asked), *way(asked), asked.steps]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:20]
 
 
@@ -61,9 +61,9 @@ class JobStore:
         self.kept = BudgetedStore[str, Job](settings.job_memory_mb * 2**20, lambda job: job.nbytes, most=MOST_KEPT)
         self._is_closed = False
 
-    def id(self, state: State) -> str:
-        """The name of the work that a state asks for. Raises UnknownModel."""
-        return job_id(self._runs.models, state)
+    def id(self, asked: RunQuery) -> str:
+        """The name of the work that is asked for. Raises UnknownModel."""
+        return job_id(self._runs.models, asked)
 
     def close(self) -> None:
         """Call all off, those that wait at once, those that run before their next step; begin none any more."""

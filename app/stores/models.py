@@ -149,9 +149,9 @@ class ModelStore(Catalogue):
         """Unload the least recently used models until this one fits; wait a while for those in use."""
         if not self.fits(entry):
             raise TooLarge(
-                f"The model {entry.name} takes {hub.megabytes(entry.memory)} of memory; "
-                f"models may take {hub.megabytes(self.loaded.budget)} here.",
-                "EVERYNUMBER_MODEL_MEMORY_MB says how much.",
+                f"The model {entry.name} needs {hub.megabytes(entry.memory)} of memory; "
+                f"models may use {hub.megabytes(self.loaded.budget)} here.",
+                "EVERYNUMBER_MODEL_MEMORY_MB sets the limit.",
             )
         if not self.loaded.reserve(entry.name, entry.memory, ROOM):
             raise Busy(f"The memory for models is in use, and {entry.name} does not fit beside it.")

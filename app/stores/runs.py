@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 
 from cachetools import LRUCache
 
-from app.request.state import State
+from app.request.state import RunQuery
 from app.server.limits import spend
 from app.server.process import use_threads
 from app.settings import AppSettings
@@ -96,21 +96,21 @@ class RunStore:
         self._long_reader = ThreadPoolExecutor(1, thread_name_prefix="read-long")
         models.on_unload(lambda model: self.kept.forget(lambda key: key.model == model))
 
-    async def use(self, state: State, work: Callable[[Run], T]) -> T:
-        """What `work` makes of the run that `state` names, done in a thread."""
-        key = self.key(state)
+    async def use(self, asked: RunQuery, work: Callable[[Run], T]) -> T:
+        """What `work` makes of the run that is asked for, done in a thread."""
+        key = self.key(asked)
         with self.models.in_use(key.model), self.kept.in_use(key):
             await self.models.ready(key.model)  # not in a thread that other models' runs wait for
             kept = await asyncio.shield(asyncio.wrap_future(self.submit(key)))
             pool = self._long_reader if kept.run.is_long else self._readers
-            return await self._in(pool, partial(self._work, key, kept, state, work))
+            return await self._in(pool, partial(self._work, key, kept, asked, work))
 
-    def use_here(self, state: State, work: Callable[[Run], T]) -> T:
+    def use_here(self, asked: RunQuery, work: Callable[[Run], T]) -> T:
         """The same in the caller's own thread, which waits."""
-        key = self.key(state)
+        key = self.key(asked)
         with self.models.in_use(key.model), self.kept.in_use(key):
             self.models.get(key.model)
-            return self._work(key, self.submit(key).result(), state, work)
+            return self._work(key, self.submit(key).result(), asked, work)
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """Anything that computes, off the event loop."""
@@ -120,9 +120,9 @@ class RunStore:
         context = copy_context()  # URLs are written for the request that asks
         return await asyncio.wrap_future(pool.submit(context.run, work))
 
-    def key(self, state: State) -> RunKey:
+    def key(self, asked: RunQuery) -> RunKey:
         """Raises UnknownModel."""
-        return key_of(self.models, state)
+        return key_of(self.models, asked)
 
     def submit(self, key: RunKey) -> Future[KeptRun]:
         """The run, kept or under way or now begun. A failed one is forgotten, so that the next try starts afresh."""
@@ -138,10 +138,10 @@ class RunStore:
             raise Busy("Too many runs are waiting already.")
         spend()
 
-    def _work(self, key: RunKey, kept: KeptRun, state: State, work: Callable[[Run], T]) -> T:
+    def _work(self, key: RunKey, kept: KeptRun, asked: RunQuery, work: Callable[[Run], T]) -> T:
         use_threads(kept.run.model.n_parameters, self._threads)
         try:
-            return work(kept.with_steps(way(state)))
+            return work(kept.with_steps(way(asked)))
         finally:
             self.kept.keep(key, kept)
 
@@ -159,11 +159,13 @@ class RunStore:
             raise
 
 
-def key_of(models: Catalogue, state: State) -> RunKey:
-    """What makes the state's run the same as another's. Raises UnknownModel."""
-    return RunKey(models.entry(state.model).name, state.text, state.target, state.bos, state.changes)
+def key_of(models: Catalogue, asked: RunQuery) -> RunKey:
+    """What makes a run the same as another's; without a text it is of the model's own. Raises UnknownModel."""
+    entry = models.entry(asked.model)
+    text = entry.text if asked.text is None else asked.text
+    return RunKey(entry.name, text, asked.target, asked.bos, asked.changes)
 
 
-def way(state: State) -> Way:
-    """How the state's learning steps are taken."""
-    return state.eta, state.optimizer
+def way(asked: RunQuery) -> Way:
+    """How learning steps are taken."""
+    return asked.eta, asked.optimizer
