@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from bs4 import BeautifulSoup
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
@@ -128,6 +129,31 @@ def test_a_number_opens_the_why_panel_beside_the_part(client: TestClient) -> Non
 @pytest.mark.parametrize("name", NAMES)
 def test_a_setting_out_of_range_is_named(client: TestClient, name: str) -> None:
     check_wrong(client, name, *WRONG.get(name) or beyond(name))
+
+
+@pytest.mark.parametrize(
+    ("name", "query", "says", "hint"),
+    [
+        ("mask", "block=4", "There is no block 4: this model's are 0 to 3.", "Write block=0."),
+        ("heads", "head=8", "There is no head 8: this model's are 0 to 3.", "Write head=0."),
+        ("mask", "start=15", "There is no position 15: this text's are 0 to 14.", "Write start=0."),
+        ("follow", "t=3", "There is no position 3: this text's are 0 to 2.", "Write t=0."),
+        ("math_pull", "start=128", "There is no entry 128: a row's are 0 to 127.", "Write start=0."),
+        ("math_scales", "rank=2305", "There is no rank 2305: this vocabulary's are 1 to 2304.", "Write rank=1."),
+    ],
+)
+def test_what_a_run_does_not_have_is_said_in_one_way(
+    client: TestClient, name: str, query: str, says: str, hint: str
+) -> None:
+    answer = client.get(f"/embed/{name}?{query}")
+    fault = BeautifulSoup(answer.text, "lxml").select_one("#fault")
+    assert answer.status_code == 400 and [p.get_text() for p in fault.select("p")][:2] == [says, hint]
+    assert fault["data-part"] == query.partition("=")[0]
+
+
+def test_the_last_of_each_is_there(client: TestClient) -> None:
+    for url in ("mask?block=3&head=3&start=14", "neurons?t=14", "math_pull?start=127", "math_scales?rank=2304"):
+        assert client.get(f"/embed/{url}").status_code == 200, url
 
 
 def test_a_long_text_makes_buttons_that_carry_it(client: TestClient, reader: Reader) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Depends, Request
@@ -48,9 +49,8 @@ async def lesson(request: Request, name: str, state: StateDep, services: Service
     kept = ("model", "text", "target", "bos", "at", "order", "offset")
     plain = State().replace(**{name: getattr(state, name) for name in kept})
     state = found.aimed(plain, asked=bool({"target", "text"} & set(request.query_params)))
-    origin = origin_of(request)
-    work = lambda run: render(services, found, run, state, everything=all, origin=origin)  # noqa: E731
-    return answers.html(await services.runs.use(state, work))
+    page = partial(render, services, found, state, everything=all, origin=origin_of(request))
+    return answers.html(await services.runs.use(state, page))
 
 
 def written(
@@ -78,7 +78,7 @@ def written(
 
 
 def render(
-    services: Services, lesson: Lesson, run: Run, state: State, *, everything: bool = False, origin: str = ""
+    services: Services, lesson: Lesson, state: State, run: Run, *, everything: bool = False, origin: str = ""
 ) -> str:
     selected = state.select(checked(run, state.at)) if state.at else state
     article, names = written(services, lesson, run, selected, everything=everything)
