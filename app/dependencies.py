@@ -42,34 +42,26 @@ def run_state(services: Services, query: RunQuery) -> State:
 
 def run_of(models: Catalogue, query: RunQuery) -> State:
     """The same without an app. Raises UnknownModel."""
-    entry = models.entry(query.model)
-    given = {name: getattr(query, name) for name in RunQuery.model_fields}
-    return State.model_validate(given | {"text": entry.text if query.text is None else query.text})
+    example = models.entry(query.model).text
+    return State.of(query, text=example if query.text is None else query.text)
 
 
 def page_state(services: Services, query: QueryParams) -> State:
     """The state that a page's query names. Raises RequestValidationError, UnknownModel, AddressError."""
-    state, after = State.from_query(query), After.from_query(query).after
-    entry = services.models.entry(state.model)
-    return (state if "text" in query else state.replace(text=entry.text)).after(after)
+    example = services.models.entry(query.get("model", "")).text
+    return State.from_query(query, text=example).after(After.from_query(query).after)
 
 
 def generation_state(models: Catalogue, query: QueryParams) -> GenerationState:
     """The state of the page of generation. Raises RequestValidationError, ReaderError."""
-    state = GenerationState.from_query(query)
-    example = opening(models.entry(state.model).text)
-    state = state if "text" in query else state.replace(text=example)
-    state.check()
-    return state
+    example = opening(models.entry(query.get("model", "")).text)
+    return GenerationState.from_query(query, text=example).in_range()
 
 
 def generation_of(models: Catalogue, query: GenerationQuery) -> GenerationState:
     """The same of a program's query."""
-    given = {name: getattr(query, name) for name in GenerationQuery.model_fields}
     example = opening(models.entry(query.model).text)
-    state = GenerationState.model_validate(given | {"text": example if query.text is None else query.text})
-    state.check()
-    return state
+    return GenerationState.of(query, text=example if query.text is None else query.text).in_range()
 
 
 def state_asked(request: Request, services: ServicesDep) -> State:

@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, Response
 
 from app.request import answers
 from app.request.htmx import Htmx
-from app.request.look import Look, look_of
+from app.request.look import readable_look
 from app.request.page_state import HINTS, reader_error
 from app.request.state import State
 from app.server.limits import TooMany
@@ -180,7 +180,7 @@ def answer(request: Request, fault: Fault, headers: dict[str, str]) -> Response:
         headers |= {"HX-Retarget": "#notice", "HX-Reswap": "innerHTML", "HX-Reselect": "#fault", "HX-Push-Url": "false"}
         html = services.page("errors/_error.html", kept, **context)
     elif path.startswith(FRAMED):
-        html = services.page("embed/error.html", kept, look=kept_look(query), **context)
+        html = services.page("embed/error.html", kept, look=readable_look(query, ())[0], **context)
     elif path in PAGES and fault.is_of_what_was_asked:
         html = PAGES[path](services, fault, query)
     else:
@@ -192,16 +192,6 @@ def kept_fields(query: QueryParams, kept: State) -> dict[str, str]:
     """What stands in the form again."""
     given = {name: query.get(name, "") for name in ("target", "eta", "optimizer", "steps")}
     return given | {"text": kept.text, "steps": given["steps"] or str(kept.steps)}
-
-
-def kept_look(query: QueryParams) -> Look:
-    """An embed's look as far as it can be read: an error too stands on someone else's page."""
-    given = [(name, query.get(name, "")) for name in ("theme", "accent")]
-    while True:
-        try:
-            return look_of(QueryParams(given), ())
-        except ReaderError as error:
-            given = [pair for pair in given if pair[0] != error.part]
 
 
 def with_space(services: Services, state: State) -> list[str]:

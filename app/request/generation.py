@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, field_validator
 
@@ -23,7 +23,7 @@ Picks = tuple[tuple[int, int], ...]
 
 
 class GenerationQuery(PageState):
-    """What makes a generation. What is malformed is told at once, what is out of range by `check`."""
+    """What makes a generation. What is malformed is told at once, what is out of range by `in_range`."""
 
     explicit: ClassVar[frozenset[str]] = frozenset({"text"})
 
@@ -73,8 +73,8 @@ class GenerationQuery(PageState):
         """Raises SettingError where a setting is out of its range."""
         return Settings(self.temperature, self.top_k or None, self.top_p, self.seed)
 
-    def check(self) -> None:
-        """Raises SettingError where a value is out of its range."""
+    def in_range(self) -> Self:
+        """The same. Raises SettingError where a value is out of its range."""
         self.sampling  # noqa: B018  raises what is wrong with it
         if not 1 <= self.n <= MOST_TOKENS:
             raise SettingError("n", f"n is {self.n}, but must be a whole number from 1 to {MOST_TOKENS}.",
@@ -83,6 +83,7 @@ class GenerationQuery(PageState):
             raise SettingError("stop", f"The stop text is longer than {LONGEST_STOP} characters.", "A full stop does.")
         for step, _ in self.picks:
             check_whole("pick", step, MOST_TOKENS - 1, PICK)
+        return self
 
 
 class GenerationState(GenerationQuery):

@@ -109,6 +109,17 @@ def look_of(query: QueryParams, can_hide: Collection[str]) -> Look:
     return Look(theme, accent_of(query.get("accent", "")), tuple(name for name in can_hide if name in asked))
 
 
+def readable_look(query: QueryParams, can_hide: Collection[str]) -> tuple[Look, dict[str, SettingError]]:
+    """The look as far as it can be read, and what is wrong with the other parameters, by their names."""
+    pairs, wrong = query.multi_items(), dict[str, SettingError]()
+    while True:
+        try:
+            return look_of(QueryParams(pairs), can_hide), wrong
+        except SettingError as error:
+            wrong[error.part] = error
+            pairs = [pair for pair in pairs if pair[0] != error.part]
+
+
 def accent_of(given: str) -> str:
     """A name of ACCENTS or six small hex digits. Raises SettingError."""
     given = given.strip()

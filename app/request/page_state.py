@@ -130,6 +130,12 @@ class PageState(BaseModel):
             return plain if plain else field.default
         return given
 
+    @classmethod
+    def of(cls, other: PageState, *names: str, **changes: Any) -> Self:
+        """With the fields that another has too (of those named, where any are), and some changed."""
+        shared = cls.model_fields.keys() & (names or type(other).model_fields.keys())
+        return cls().replace(**{name: getattr(other, name) for name in shared} | changes)
+
     def replace(self, **changes: Any) -> Self:
         """The same with some fields changed, which are not checked again."""
         assert changes.keys() <= type(self).model_fields.keys(), changes

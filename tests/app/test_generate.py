@@ -375,7 +375,7 @@ def test_a_step_past_the_end_is_the_last(client: TestClient):
 
 def test_checks_of_an_ask():
     with pytest.raises(SettingError):
-        GenerationState(n=61).check()
+        GenerationState(n=61).in_range()
 
 
 # -- a bit at a time

@@ -83,7 +83,7 @@ async def lesson(request: Request, name: str, state: StateDep, services: Service
     found = ARTICLES.get(name)
     if found is None:
         raise HTTPException(404)
-    plain = State().replace(model=state.model, text=state.text, target=state.target, bos=state.bos)
+    plain = State.of(state, "model", "text", "target", "bos")
     state = found.aimed(plain, bool({"target", "text"} & set(request.query_params)))
     origin = file_origin(request, links=wanted.links)
 

@@ -46,8 +46,7 @@ async def lesson(request: Request, name: str, state: StateDep, services: Service
     found = next((one for one in LESSONS if one.name == name), None)
     if found is None:
         raise HTTPException(404)
-    kept = ("model", "text", "target", "bos", "at", "order", "offset")
-    plain = State().replace(**{name: getattr(state, name) for name in kept})
+    plain = State.of(state, "model", "text", "target", "bos", "at", "order", "offset")
     state = found.aimed(plain, asked=bool({"target", "text"} & set(request.query_params)))
     page = partial(render, services, found, state, everything=all, origin=origin_of(request))
     return answers.html(await services.runs.use(state, page))

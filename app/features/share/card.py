@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,16 +57,16 @@ class Card:
     """
 
     model: str
-    lines: tuple[str, ...]
-    big: str
     address: str
     pieces: tuple[Piece, ...]
-    caption: str
+    big: str = ""
+    lines: tuple[str, ...] = ()
+    caption: str = ""
     bars: tuple[Bar, ...] = ()
     grid: NDArray[Any] | None = None
     exponent: float = ROOT
     shares: bool = False
-    is_number: bool = True
+    is_number: bool = False
 
     @property
     def alt(self) -> str:
@@ -90,44 +90,37 @@ def explanation_card(run: Run, at: str) -> Card:
     if isinstance(parsed, Address) and not run.check(parsed).is_single:
         return _grid_card(run, run.check(parsed))
     e = run.explain(at, limit=BARS, order="size")
+    of_number: dict[str, Any] = {
+        "is_number": True,
+        "lines": _lines(run, e),
+        "big": exact(e.value),
+        "address": e.address,
+        "pieces": pieces(run, at),
+    }
     if e.combine == "given" or not e.terms:
-        return _given_card(run, e)
-    return Card(
-        model=run.model.name,
-        lines=_lines(run, e),
-        big=exact(e.value),
-        address=e.address,
-        pieces=pieces(run, at),
-        caption=_caption(e),
-        bars=_bars(run, e),
-        shares=e.combine == "quotient",
-    )
+        return replace(guesses_card(run, "", at, f"{_end(run, e)}. "), **of_number)
+    return replace(
+        _card(run, at), caption=_caption(e), bars=_bars(run, e), shares=e.combine == "quotient", **of_number
+    )  # fmt: skip
 
 
-def guesses_card(run: Run, title: str, about: str) -> Card:
+def guesses_card(run: Run, title: str, about: str, before: str = "") -> Card:
     """The card of a page: its title, and the likeliest next tokens of its run."""
-    return Card(
-        model=run.model.name,
-        lines=(),
-        big=title,
-        address=about,
-        pieces=pieces(run, ""),
-        caption=f"What {run.model.name} expects next",
-        bars=_guesses(run),
-        shares=True,
-        is_number=False,
-    )
+    tokenizer = run.model.tokenizer
+    guesses = tuple(Bar(tokenizer.show(token), numbers.percent(p), p) for token, p in listed(run)[:BARS])
+    caption = f"{before}What {run.model.name} expects next"
+    return replace(_card(run, ""), big=title, address=about, caption=caption, bars=guesses, shares=True)
+
+
+def _card(run: Run, at: str) -> Card:
+    """The run's part of a card; `at` is what its text marks."""
+    return Card(model=run.model.name, pieces=pieces(run, at), address=at)
 
 
 def pieces(run: Run, at: str) -> tuple[Piece, ...]:
     """The text as tokens; those that the address names are marked."""
     marked = roles(run, at) if at else {}
     return tuple(Piece(run.model.tokenizer.show(token), t in marked) for t, token in enumerate(run.tokens))
-
-
-def _guesses(run: Run) -> tuple[Bar, ...]:
-    tokenizer = run.model.tokenizer
-    return tuple(Bar(tokenizer.show(token), numbers.percent(p), p) for token, p in listed(run)[:BARS])
 
 
 def _lines(run: Run, e: Explanation) -> tuple[str, ...]:
@@ -201,20 +194,10 @@ def _factor(run: Run, e: Explanation, factor: Factor) -> str:
     return why_names.short(run, factor.address, e.address) if factor.address else numbers.value(factor.value)
 
 
-def _given_card(run: Run, e: Explanation) -> Card:
-    """A number that no other number makes: a weight, a token's id. Its card says what comes of the run."""
+def _end(run: Run, e: Explanation) -> str:
+    """Why no other number makes this one: a weight, a token's id."""
     is_weight = e.site in run.model.graph and run.model.graph[e.site].is_parameter
-    end = "Set once by training" if is_weight else "The chain of reasons ends here"
-    return Card(
-        model=run.model.name,
-        lines=_lines(run, e),
-        big=exact(e.value),
-        address=e.address,
-        pieces=pieces(run, e.address),
-        caption=f"{end}. What {run.model.name} expects next",
-        bars=_guesses(run),
-        shares=True,
-    )
+    return "Set once by training" if is_weight else "The chain of reasons ends here"
 
 
 # -- several numbers
@@ -232,14 +215,10 @@ def _grid_card(run: Run, address: Address) -> Card:
     span = f" from {short(float(finite.min()))} to {short(float(finite.max()))}" if finite.size else ""
     cut = ", the first of them drawn" if (rows, cols) != values.shape else ""
     block = f", block {node.block}" if node.block is not None else ""
-    return Card(
-        model=run.model.name,
-        lines=(),
+    return replace(
+        _card(run, str(address)),
         big=f"{node.title}{block}",
-        address=str(address),
-        pieces=pieces(run, str(address)),
         caption=f"{size} numbers{span}{cut}",
         grid=values[:rows, :cols],
         exponent=exponent_of(node.span, address.quantity),
-        is_number=False,
     )

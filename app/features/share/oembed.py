@@ -12,15 +12,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
-from app.panels.shared import (
-    FRAME_WIDTH,
-    OEMBED,
-    NotShared,
-    Shared,
-    asked_for,
-    largest_picture,
-    picture_height,
-)
+from app.panels.shared import FRAME_WIDTH, OEMBED, NotShared, Shared, asked_for, largest_picture, picture_height
 from app.request.look import Look
 from app.request.paths import HOME
 from app.server.prefix import origin_of, rooted

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -10,26 +10,16 @@ from starlette.datastructures import QueryParams
 from starlette.responses import Response
 
 from app.features.share import host_script
-from app.panels.shared import (
-    NotShared,
-    Shared,
-    What,
-    asked_for,
-)
+from app.panels.shared import NotShared, Shared, What, asked_for
 from app.render.templating import YEAR
 from app.request import answers
 from app.request.htmx import HtmxDep
-from app.request.look import (
-    ACCENTS,
-    THEMES,
-    Look,
-    look_of,
-)
+from app.request.look import ACCENTS, THEMES, Look, readable_look
 from app.request.paths import SHARE
 from app.server.prefix import origin_of
 from app.services import Services, ServicesDep
 from model import Run
-from model.errors import ReaderError, SettingError
+from model.errors import ReaderError
 
 router = APIRouter(include_in_schema=False)
 
@@ -111,30 +101,23 @@ def render(
 
 def _look(query: QueryParams, shared: Shared, wrong: dict[str, str]) -> Look:
     """The look asked for. A colour of the reader's own goes before a named one."""
-    pairs = [(name, value) for name, value in query.multi_items() if name in ("theme", "hide")]
-    pairs.append(("accent", query.get("colour", "").strip() or query.get("accent", "")))
-    while True:
-        try:
-            return look_of(QueryParams(pairs), shared.hides)
-        except SettingError as error:
-            wrong["colour" if error.part == "accent" else error.part] = f"{error.message} {error.hint}"
-            pairs = [pair for pair in pairs if pair[0] != error.part]
+    own = query.get("colour", "").strip()
+    pairs = [pair for pair in query.multi_items() if not (own and pair[0] == "accent")]
+    look, errors = readable_look(QueryParams([*pairs, ("accent", own)] if own else pairs), shared.hides)
+    wrong |= {"colour" if part == "accent" else part: f"{e.message} {e.hint}" for part, e in errors.items()}
+    return look
 
 
 def _size(query: QueryParams, shared: Shared, wrong: dict[str, str]) -> Size:
-    width, height = query.get("width", "").strip(), query.get("height", "").strip()
-    size = Size("100%", shared.height)
-    if width and width != "100%":
-        if width.isdecimal() and NARROWEST <= int(width) <= WIDEST:
-            size = replace(size, width=width)
-        else:
-            wrong["width"] = f"Write 100% or a number of pixels from {NARROWEST} to {WIDEST}."
-    if height:
-        if height.isdecimal() and NARROWEST <= int(height) <= HIGHEST:
-            size = replace(size, height=int(height))
-        else:
-            wrong["height"] = f"Write a number of pixels from {NARROWEST} to {HIGHEST}."
-    return size
+    """The size asked for; what cannot be read is as it is usually."""
+    found = {"width": "100%", "height": str(shared.height)}
+    for name, most, else_ in (("width", WIDEST, "100% or "), ("height", HIGHEST, "")):
+        given = query.get(name, "").strip()
+        if given.isdecimal() and NARROWEST <= int(given) <= most:
+            found[name] = given
+        elif given not in ("", else_.removesuffix(" or ")):
+            wrong[name] = f"Write {else_}a number of pixels from {NARROWEST} to {most}."
+    return Size(found["width"], int(found["height"]))
 
 
 def _script(origin: str) -> str:

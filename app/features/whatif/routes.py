@@ -8,12 +8,7 @@ from fastapi import APIRouter, Depends, Query
 from starlette.responses import RedirectResponse, Response
 
 from app.dependencies import StateDep
-from app.features.whatif.view import (
-    choices,
-    neuron,
-    sets,
-    whatif_view,
-)
+from app.features.whatif.view import choices, neuron, sets, whatif_view
 from app.panels import errors
 from app.panels.loading import model_ready
 from app.panels.selection import target_field
