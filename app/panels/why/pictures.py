@@ -194,7 +194,9 @@ def _norm(shown: Shown) -> Picture:
 def _spread(shown: Shown, t: int, entry: int | None) -> Markup:
     """The numbers that are normalised: their mean, their scale to either side, the entry chosen."""
     values = shown.row(shown.op.x, t)
-    mean, scale = (float(shown.row(f"{shown.op.ln}.{site}", t)) for site in ("mean", "scale"))
+    centre, spread = (f"{shown.op.ln}.{site}" for site in ("mean", "scale"))
+    mean = float(shown.row(centre, t)) if centre in shown.run.model.graph else 0.0  # RMSNorm measures from 0
+    scale = float(shown.row(spread, t))
     mark = None if entry is None else float(values[entry])
     label = f"How the {len(values)} numbers lie: mean {exact(mean)}, most of them within {exact(scale)} of it."
     return charts.spread(values, mean, scale, mark, label)
