@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup
 
-from app.panels.why.numbers import exact
 from app.render import cost, numbers
 from app.render.links import Links
+from app.render.numbers import exact
 from app.render.tokens import token_html
 from app.request.state import State
 from model import Run

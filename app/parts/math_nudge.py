@@ -8,11 +8,11 @@ import numpy as np
 from markupsafe import Markup
 from pydantic import Field
 
-from app.panels.why.numbers import exact
 from app.parts.aim import Aim, aim
 from app.parts.base import Scene, Settings, View, live_part
 from app.parts.numbers import Numbers
 from app.render import numbers
+from app.render.numbers import exact
 from app.render.plot import Plot, Scale
 from model import Run
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -60,3 +61,14 @@ def _needed(values: Array, most: int) -> int:
     """Decimals that say as much about these numbers as `most` do: 1 for 0.50 and 1.50."""
     exact = np.round(values.astype(np.float64), most)
     return next((n for n in range(most) if np.allclose(np.round(values, n), exact, rtol=0, atol=1e-6)), most)
+
+
+def column_text(values: Sequence[float], figures: int = 4) -> list[str]:
+    """Numbers of one column, their points under each other: 1.250, 0.500; too small for that: 3.1×10⁻⁶."""
+    most = numbers.largest(values)
+    if most == 0 or not 1e-5 <= most < 1e6:
+        return [numbers.value(x) for x in values]
+    figures -= most < 1e-3
+    decimals = min(max(figures - 1 - math.floor(math.log10(most)), 0), 7)
+    whole = all(float(x).is_integer() for x in values if math.isfinite(x))
+    return [numbers.formatted(x, str(0 if whole else decimals)) for x in values]

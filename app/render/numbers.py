@@ -42,6 +42,44 @@ def value(x: float, digits: int = 4) -> str:
     return scientific(x)
 
 
+def exact(x: float) -> str:
+    """A number on its own: four decimals, of a small one four figures: 4.0444, 0.03876, 0.0007309, 3.1×10⁻⁷."""
+    return _figures(x, 4) if 1e-4 <= abs(x) < 0.1 else value(x)
+
+
+def short(x: float) -> str:
+    """A number beside its name: 4.044, 0.0388, 0.00073."""
+    return _figures(x, 3) if 1e-4 <= abs(x) < 0.1 else value(x, 3)
+
+
+def _figures(x: float, figures: int) -> str:
+    return fixed(x, len(f"{x:.{figures}g}".partition(".")[2]))
+
+
+def four_figures(x: float) -> str:
+    """Four figures, the last ones kept though they be 0, so that before and after compare: 0.02500, 1.300."""
+    if x == 0 or not 1e-4 <= abs(x) < 1e4:
+        return value(x)
+    return fixed(x, max(0, 3 - math.floor(math.log10(abs(x)))))
+
+
+def rough(x: float) -> str:
+    """A number in three figures or so: −72.1, 0.02, 3×10⁻⁷."""
+    if x == 0:
+        return "0"
+    if abs(x) < 0.001 or abs(x) >= 1e6:
+        return scientific(x, 0)
+    return fixed(x, 3 if abs(x) < 0.1 else decimals_for(abs(x)))
+
+
+def compact(weight: float, *, is_narrow: bool) -> str:
+    """A share in little room: .84, or 84 (percent) in less."""
+    if is_narrow:
+        return fixed(100 * weight, 0)
+    text = fixed(weight, 2)
+    return text.removeprefix("0") if text.startswith("0.") else text
+
+
 def scientific(x: float, digits: int = 2) -> str:
     """2.8×10⁻²⁴."""
     odd = special(x)

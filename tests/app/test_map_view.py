@@ -8,8 +8,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from bs4 import BeautifulSoup, Tag
 
-from app.panels.map.links import compact
 from app.panels.map.view import map_view
+from app.render.numbers import compact
 from app.render.places import moved
 from app.render.templating import Templates
 from app.request.state import DEFAULT_TEXT, State

@@ -12,8 +12,8 @@ from bs4 import BeautifulSoup, Tag
 from starlette.testclient import TestClient
 
 from app.main import create_app
-from app.panels.why.numbers import exact
 from app.render import numbers
+from app.render.numbers import exact
 from app.settings import AppSettings
 from model import Run, load
 from model.embedded.lookups import HEAD

@@ -98,7 +98,7 @@ def test_explained_in_the_step_s_own_run():
 
 
 def numbers_of(x: float) -> str:
-    from app.panels.why.numbers import exact
+    from app.render.numbers import exact
 
     return exact(x)
 

@@ -10,9 +10,9 @@ from math import prod
 import numpy as np
 from markupsafe import Markup
 
-from app.panels.why.numbers import exact
 from app.render import numbers
 from app.render.links import Links
+from app.render.numbers import exact
 from app.request.state import State
 from model import Run
 from model.address.parser import Address, Index, parse

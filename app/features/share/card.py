@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from app.panels import steps
 from app.panels.sentence import listed, roles
 from app.panels.why import names as why_names
-from app.panels.why.numbers import exact, short
 from app.render import numbers
 from app.render.heat import ROOT, exponent_of
+from app.render.numbers import exact, short
 from model.address.parser import Address, Calc, parse
 from model.arch.base import AXES, axis_words
 

@@ -8,10 +8,10 @@ import numpy as np
 from markupsafe import Markup
 
 from app.panels.learning.show import points
-from app.panels.why.numbers import exact
 from app.render import charts, numbers
 from app.render.curves import LogAxis
 from app.render.links import Links
+from app.render.numbers import exact
 from app.render.tokens import token_html
 from app.request.paths import WHATIF
 from app.request.state import State

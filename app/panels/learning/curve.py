@@ -7,9 +7,9 @@ import math
 from markupsafe import Markup
 
 from app.panels.learning.show import LearnedNumbers
-from app.panels.why.numbers import exact
 from app.render import numbers
 from app.render.curves import along_slope
+from app.render.numbers import exact
 from app.render.templating import Context
 from app.server.prefix import AppPath
 from model import Run

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from app.panels.why.numbers import exact
 from app.render import numbers
 from app.render.links import Links
+from app.render.numbers import exact
 from app.render.tokens import token_html
 from app.request.state import State
 from app.stores.learned import Learned

@@ -94,7 +94,7 @@ class MapLinks:
         assert self.weight_at is not None
         tint = css(int(WEIGHT.steps(np.array([weight]))[0]))
         at = str(Address(pattern.name, (head, *self.weight_at)))
-        shown = compact(weight, is_narrow=self.run.model.config.n_head > NARROW_HEADS)
+        shown = numbers.compact(weight, is_narrow=self.run.model.config.n_head > NARROW_HEADS)
         label = "" if self.short_cells.as_buttons else f"head {head}: {shown}"
         return self.short_cells.number(at, shown, css=f"cell {tint}".rstrip(), current=is_here, label=label)
 
@@ -109,11 +109,3 @@ class MapLinks:
         label = "" if self.short_cells.as_buttons else f"head {head}"
         tint = css(self.slopes.head(pattern.block, head)) if self.slopes else ""
         return self.short_cells.number(str(at), str(head), css=f"cell {tint}".rstrip(), current=is_here, label=label)
-
-
-def compact(weight: float, *, is_narrow: bool) -> str:
-    """A weight in little room: .84, or 84 (percent) in less."""
-    if is_narrow:
-        return numbers.fixed(100 * weight, 0)
-    text = numbers.fixed(weight, 2)
-    return text.removeprefix("0") if text.startswith("0.") else text

@@ -35,10 +35,10 @@ def legend(of: Summary, value: float | None) -> Markup:
         parts.append(_rect(css(step) or "none", x, base, width, STRIP))
         dashes += f"M{x + width // 2 - 2} {base + STRIP / 2}h4" if step < 0 else ""
         if step == here and value is not None:
-            texts.append(_text("here", x + width / 2, base - height - 3, short(value), whole))
+            texts.append(_text("here", x + width / 2, base - height - 3, numbers.rough(value), whole))
     parts.append(f'<path class="minus" d="{dashes}"/>' if dashes else "")
     parts += texts + _ticks(of.scale, steps, width, base + STRIP + LINE - 1)
-    label = f"How many numbers lie at each depth of colour, from {short(of.low)} to {short(of.high)}"
+    label = f"How many numbers lie at each depth of colour, from {numbers.rough(of.low)} to {numbers.rough(of.high)}"
     size = f'viewBox="0 0 {whole} {BOTTOM}" width="{whole}" height="{BOTTOM}"'
     return Markup(f'<svg class="legend" {size} role="img" aria-label="{label}">{"".join(parts)}</svg>')
 
@@ -48,9 +48,9 @@ def _ticks(scale: Scale, steps: range, width: int, y: float) -> list[str]:
     middle = STEPS // 2
     whole = width * len(steps)
     at = [step for step in (-STEPS, -middle, 0, middle, STEPS) if step in steps]
-    if any(len(short(scale.edge(step))) > 5 for step in at):  # no room for all
+    if any(len(numbers.rough(scale.edge(step))) > 5 for step in at):  # no room for all
         at = [step for step in at if abs(step) != middle]
-    return [_text("", (step - steps.start + 0.5) * width, y, short(scale.edge(step)), whole) for step in at]
+    return [_text("", (step - steps.start + 0.5) * width, y, numbers.rough(scale.edge(step)), whole) for step in at]
 
 
 def _rect(kind: str, x: int, y: int, width: int, height: int) -> str:
@@ -65,12 +65,3 @@ def _text(kind: str, x: float, y: float, text: str, whole: int) -> str:
     if x > whole - 20:
         return f'<text{named} x="{whole}" y="{y:g}" text-anchor="end">{text}</text>'
     return f'<text{named} x="{x:g}" y="{y:g}" text-anchor="middle">{text}</text>'
-
-
-def short(x: float) -> str:
-    """A number in three figures or so: −72.1, 0.02, 3×10⁻⁷."""
-    if x == 0:
-        return "0"
-    if abs(x) < 0.001 or abs(x) >= 1e6:
-        return numbers.scientific(x, 0)
-    return numbers.fixed(x, 3 if abs(x) < 0.1 else numbers.decimals_for(abs(x)))

@@ -12,7 +12,7 @@ from math import isqrt
 import numpy as np
 from markupsafe import Markup
 
-from app.panels.values.legend import legend, short
+from app.panels.values.legend import legend
 from app.panels.values.summary import (
     COLS,
     ROWS,
@@ -78,7 +78,7 @@ def _label(run: Run, shown: Window, of: Summary) -> str:
         size += " numbers"
     odd = f"; {numbers.count(of.odd)} are NaN or infinite" if of.odd else ""
     sampled = f"; the bars count a sample of {numbers.count(of.sampled)}" if of.sampled < of.n // 2 else ""
-    return f"The whole tensor: {size} from {short(of.low)} to {short(of.high)}{odd}{sampled}"
+    return f"The whole tensor: {size} from {numbers.rough(of.low)} to {numbers.rough(of.high)}{odd}{sampled}"
 
 
 # -- heads
@@ -158,7 +158,7 @@ def _targets(run: Run, shown: Window, cut: Blocks) -> list[list[Target]]:
 
 def _area(shown: Window, target: Target, cells: Links) -> Markup:
     r, c, value = target
-    return cells.number(_cell(shown, r, c), "", css="area", label=f"largest here: {short(value)}")
+    return cells.number(_cell(shown, r, c), "", css="area", label=f"largest here: {numbers.rough(value)}")
 
 
 def _part(i: int, parts: int, n: int) -> range:

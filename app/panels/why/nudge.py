@@ -10,9 +10,9 @@ from markupsafe import Markup, escape
 
 from app.panels import steps
 from app.panels.why.links import Links
-from app.panels.why.numbers import exact
 from app.render import charts, numbers
 from app.render.cost import of_passes
+from app.render.numbers import exact
 from app.render.places import moved
 from app.request.page_state import written
 from app.request.state import State

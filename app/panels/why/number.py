@@ -18,7 +18,6 @@ from app.panels.why.check import check
 from app.panels.why.ends import end, linked, made_from
 from app.panels.why.links import Links
 from app.panels.why.nudge import nudge_view
-from app.panels.why.numbers import exact
 from app.panels.why.paging import orders, page, pager
 from app.panels.why.panel import (
     MOST_READERS,
@@ -33,6 +32,7 @@ from app.panels.why.terms import term_order, terms_table
 from app.panels.why.trail import trail
 from app.render import charts, formulas, numbers
 from app.render.charts import Ints, Listed
+from app.render.numbers import exact
 from app.render.tokens import sentence_html
 from app.request.paths import SAFE, WHATIF
 from app.request.state import State

@@ -15,10 +15,11 @@ from markupsafe import Markup
 
 from app.panels.why import names as why_names
 from app.panels.why.links import Links
-from app.panels.why.numbers import column_text, exact, short
 from app.render import charts, heat, numbers
 from app.render.charts import Floats
+from app.render.figures import column_text
 from app.render.heat import Scale
+from app.render.numbers import exact, short
 from app.render.tokens import token_html
 from model.address.parser import Address
 

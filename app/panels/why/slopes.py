@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from app.panels.why.links import Links
-from app.panels.why.numbers import exact, short
 from app.panels.why.pictures import Picture, parts
 from app.render import numbers
 from app.render.charts import Ints
+from app.render.numbers import exact, short
 from model.arch.base import AXES
 from model.ops.base import refs_in
 

@@ -8,9 +8,9 @@ from markupsafe import Markup
 
 from app.panels.why import names as why_names
 from app.panels.why.links import Links
-from app.panels.why.numbers import column_text
 from app.panels.why.table import NO_BAR, Row, Table
 from app.render import charts, numbers
+from app.render.figures import column_text
 from model.address.parser import Address
 from model.arch.base import AXES
 from model.ops.softmax import Softmax

@@ -11,9 +11,9 @@ from markupsafe import Markup
 
 from app.panels import steps
 from app.panels.why.links import Links
-from app.panels.why.numbers import exact
 from app.render import charts, numbers
 from app.render.cost import of_passes
+from app.render.numbers import exact
 from app.request.page_state import written
 from app.request.paths import LEARN
 from app.request.state import State

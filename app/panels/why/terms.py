@@ -9,11 +9,11 @@ from markupsafe import Markup
 
 from app.panels.why import names as why_names
 from app.panels.why.links import Links
-from app.panels.why.numbers import column_text
 from app.panels.why.softmax import SoftmaxTable
 from app.panels.why.table import NO_BAR, Row, Table
 from app.render import charts, formulas, numbers
 from app.render.charts import Floats, Ints
+from app.render.figures import column_text
 from model.arch.base import AXES
 from model.ops.softmax import Softmax
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from app.panels import steps
 from app.panels.why import names as why_names
-from app.panels.why.numbers import short
+from app.render.numbers import short
 from app.request.state import State
 from app.server.prefix import Url
 from model.address.parser import Address, parse
