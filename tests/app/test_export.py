@@ -10,6 +10,7 @@ import json
 import re
 import time
 from collections.abc import Iterator
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
@@ -160,7 +161,9 @@ def test_a_long_text_is_a_file_all_the_same(client: TestClient):
     assert len(page.select(".root .terms a[href^='#']")) == 11
 
 
-@pytest.mark.parametrize("query", [{}, {"at": "logits"}, {"at": "nowhere[1]"}, {"at": "logits[99,1]"}])
+@pytest.mark.parametrize(
+    "query", [{}, {"at": "logits"}, {"at": "nowhere[1]"}, {"at": "logits[99,1]"}, {"at": "calc(logits[2,:]*2)"}]
+)
 def test_what_cannot_be_explained(query: dict[str, str], client: TestClient):
     for name in ("why.html", "terms.csv", "notebook.ipynb"):
         answer = client.get(f"/export/{name}", params={"text": TEXT} | query)
@@ -226,6 +229,21 @@ def test_terms_are_whole_in_every_format(client: TestClient, run: Run):
         assert [float(row["product"]) for row in rows] == e.products.tolist()
         found = client.get("/export/terms.json", params=query).json()
         assert [term["product"] for term in found["terms"]] == e.products.tolist() and found["total"] == e.total
+
+
+@pytest.mark.parametrize("file", ["why.html", "terms.csv", "terms.json", "terms.npy"])
+def test_a_number_is_explained_once(file: str, client: TestClient, monkeypatch: pytest.MonkeyPatch):
+    asked: list[str] = []
+    really = Run.explain
+
+    def counted(self: Run, at: str, **window: Any) -> Any:
+        asked.append(at)
+        return really(self, at, **window)
+
+    monkeypatch.setattr(Run, "explain", counted)
+    at = "calc(exp(logits[2,17])-logits[2,5])"
+    assert client.get(f"/export/{file}", params={"text": TEXT, "at": at, "depth": "0"}).status_code == 200
+    assert asked == [at]
 
 
 def test_values_in_every_format(client: TestClient, run: Run):

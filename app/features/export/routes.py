@@ -29,7 +29,7 @@ from app.request.state import State
 from app.server.prefix import origin_of
 from app.services import Services, ServicesDep
 from model import Explanation, Run
-from model.address.parser import parse
+from model.address.parser import Calc, parse
 from model.errors import AddressError, ReaderError
 
 router = APIRouter(prefix="/export", include_in_schema=False)
@@ -187,8 +187,11 @@ def single(run: Run, at: str) -> str:
     """The address in its usual spelling. Raises AddressError where it is not one number, StepsNotTaken."""
     if not at:
         raise AddressError("No number is named.", "Name one with at=, as in at=logits[0,5].")
-    data.ready(run, at).explain(at, limit=0)
-    return str(parse(at))
+    data.ready(run, at)
+    parsed = parse(at)
+    if not isinstance(parsed, Calc) and not run.check(parsed).is_single:
+        run.explain(at)  # says which is the first of them; a single number is explained by whoever asks, and once
+    return str(parsed)
 
 
 def finished(html: str) -> str:

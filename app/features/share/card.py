@@ -206,11 +206,12 @@ def _end(run: Run, e: Explanation) -> str:
 def _grid_card(run: Run, address: Address) -> Card:
     """A whole site or part of one as a picture of its first rows and columns."""
     node = run.model.graph[address.site]
-    values = np.atleast_2d(run.values(address))
+    whole = run.values(address)
+    values = np.atleast_2d(whole)
     while values.ndim > 2:
         values = values[0]
     rows, cols = (min(n, MOST_CELLS) for n in values.shape)
-    size = " × ".join(map(numbers.count, np.shape(run.values(address))))
+    size = " × ".join(map(numbers.count, whole.shape))
     finite = values[np.isfinite(values)]
     span = f" from {short(float(finite.min()))} to {short(float(finite.max()))}" if finite.size else ""
     cut = ", the first of them drawn" if (rows, cols) != values.shape else ""
