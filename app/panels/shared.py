@@ -124,7 +124,7 @@ def of_number(run: Run, state: State, what: What = "why") -> Shared:
 
 def bare(state: State) -> State:
     """The run alone, on the site's own pages."""
-    return state.select("").replace(order="size", page=EXPLORE, own=(), look=())
+    return state.select("").replace(order="size", page=EXPLORE, page_settings=(), look=())
 
 
 def about(run: Run) -> str:

@@ -66,7 +66,7 @@ class Scene:
 
     def numbers_of(self, state: State) -> Numbers:
         """Another run's numbers as links, such as the toy's in the prose."""
-        here = state.replace(page=self.state.page, own=self.state.own, look=self.state.look)
+        here = state.replace(page=self.state.page, page_settings=self.state.page_settings, look=self.state.look)
         return Numbers(self.run_of(state), here, form="")
 
 

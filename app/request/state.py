@@ -84,7 +84,7 @@ class State(RunQuery):
 
     `nudge` asks beside a slope for finite differences: how far to move the number, besides the usual distances.
 
-    `page` is where its numbers open. `own` are that page's own parameters, such as a live part's settings, and `look`
+    `page` is where its numbers open. `page_settings` are that page's own parameters, such as a live part's, and `look`
     how an embed looks; links that stay on the page carry both.
     """
 
@@ -100,7 +100,7 @@ class State(RunQuery):
     trail: Annotated[tuple[str, ...], Separated("~")] = ()
 
     page: AppPath = Field(EXPLORE, exclude=True)
-    own: Pairs = Field((), exclude=True)
+    page_settings: Pairs = Field((), exclude=True)
     look: Pairs = Field((), exclude=True)
 
     @field_validator("at")
@@ -185,7 +185,7 @@ class State(RunQuery):
     @property
     def page_query(self) -> list[tuple[str, str]]:
         """The run, and what the page where its numbers open needs besides: what a form to `action` keeps."""
-        return [*self.pairs(*VIEW, *self._packed), *self.own, *self.look]
+        return [*self.pairs(*VIEW, *self._packed), *self.page_settings, *self.look]
 
     @property
     def is_packed(self) -> bool:
@@ -213,7 +213,7 @@ class State(RunQuery):
         Beside a packed text it is relative, as `action` is.
         """
         if path is None or path == self.page:
-            return Url(f"{self.action}?{encoded([*self.own, *self.look, *self.pairs(*self._packed)])}")
+            return Url(f"{self.action}?{encoded([*self.page_settings, *self.look, *self.pairs(*self._packed)])}")
         if self.is_packed and path in PACKABLE:
             return Url(f"{path[1:]}?{self.query('text')}")
         return super().url(path)

@@ -119,7 +119,7 @@ def part_state(frame: Frame, part: Part, state: State, settings: Settings) -> St
     """
     if frame.htmx.wants_part and not frame.htmx.around.startswith(rooted(AppPath(EMBED))):
         return state
-    return state.replace(page=AppPath(EMBED + part.name), own=tuple(settings.pairs()), look=frame.look.query)
+    return state.replace(page=AppPath(EMBED + part.name), page_settings=tuple(settings.pairs()), look=frame.look.query)
 
 
 def part_page(frame: Frame, part: Part, run: Run, asked: State, settings: Settings) -> str:

@@ -84,7 +84,7 @@ class ValuesView:
     top: tuple[Top, ...]
     top_words: Markup
     address: str
-    front: str  # where its forms lead, and what they carry there
+    action: str  # where its forms lead, and what they carry there
     run_query: tuple[tuple[str, str], ...]
     share: str  # how to share the table; "" in an embed, which is shared already
     downloads: tuple[Downloads, ...]
@@ -115,7 +115,7 @@ def values_view(run: Run, state: State) -> ValuesView:
         top=_top(run, node, shown, cells),
         top_words=_top_words(run, node, shown),
         address=str(address),
-        front=state.action,
+        action=state.action,
         run_query=tuple(state.page_query),
         share="" if state.is_framed or state.is_packed else f"{share_url(state.url())}&as=values",
         downloads=of_table(run, state, address, shown.shown),

@@ -73,7 +73,7 @@ class WhyView:
     downloads: Downloads | None = None
 
     form: str = FORM
-    front: str = ""  # where its forms lead
+    action: str = ""  # where its forms lead
     framed: bool = False  # in an embed: links that lead out of it get a window of their own
     share: str = ""  # how to share it
 

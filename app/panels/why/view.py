@@ -37,7 +37,7 @@ def why_view(run: Run, state: State, *, limit: int = PAGE) -> WhyView:
     shown = _view(run, state, limit)
     can_share = shown.value and not (state.is_framed or state.is_packed)
     share = share_url(state.url(EXPLORE)) if can_share else ""
-    return replace(shown, front=state.action, framed=state.is_framed, share=share)
+    return replace(shown, action=state.action, framed=state.is_framed, share=share)
 
 
 def _view(run: Run, state: State, limit: int) -> WhyView:
