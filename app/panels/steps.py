@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from app.server.size import is_large
 from model import Run
-from model.address.parser import Address, addresses, parse
+from model.address.parser import Address, parse
+from model.address.trees import addresses
 
 
 def in_words(k: int) -> str:

@@ -16,15 +16,7 @@ from markupsafe import Markup
 from math_core import LatexToMathML
 
 from app.render import numbers
-from model.address.parser import (
-    Address,
-    Binary,
-    Call,
-    Negative,
-    Node,
-    Number,
-    Partial,
-)
+from model.address.trees import Address, Binary, Call, Negative, Node, Number, Partial
 from model.ops.base import EXP, bracketed
 
 if TYPE_CHECKING:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from model.address.parser import Address, Calc, Index, addresses, parse
+from model.address.parser import parse
+from model.address.trees import Address, Calc, Index, addresses
 from model.arch.base import ATTENTION, Node
 from model.runtime.run import Run
 

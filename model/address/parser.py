@@ -7,37 +7,15 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
+from typing import TypeVar
 
-from model.address.trees import (
-    FUNCTIONS,
-    Address,
-    Binary,
-    Calc,
-    Call,
-    Index,
-    Negative,
-    Node,
-    Number,
-    Partial,
-    addresses,
-    map_addresses,
-)
+from model.address.trees import FUNCTIONS, Address, Binary, Calc, Call, Index, Negative, Node, Number, Partial
 from model.errors import AddressError
 
-__all__ = [
-    "Address",
-    "Binary",
-    "Calc",
-    "Call",
-    "Index",
-    "Negative",
-    "Node",
-    "Number",
-    "Partial",
-    "addresses",
-    "map_addresses",
-    "parse",
-]
+__all__ = ["Address", "Calc", "Index", "parse"]
+
+T = TypeVar("T")
 
 MAX_LENGTH = 4000
 MAX_DEPTH = 24
@@ -124,10 +102,7 @@ class _Reader:
         if word not in ("grad", "step", "m", "v"):
             raise self._fault(f"“.{word}” is no quantity; .grad and .step are")
         if self.peek() == "(" or word in ("m", "v"):
-            self.take("(")
-            k = self._whole()
-            self.take(")")
-            return f"{word}({k})"
+            return f"{word}({self.bracketed(self._whole)})"
         return word
 
     def _index(self) -> tuple[Index, ...]:
@@ -192,41 +167,31 @@ class _Reader:
                 raise self._fault("a number of it is too large")
             return Number(value)
         if self.peek() == "(":
-            self.take("(")
-            node = self.sum()
-            self.take(")")
-            return node
-        if self.peek() == "partial" and self.peek(1) == "(":
-            return self._partial()
-        if self.peek() == "dot" and self.peek(1) == "(":
-            return self._dot()
-        if self.peek() in FUNCTIONS and self.peek(1) == "(":
-            name = self.take()
-            self.take("(")
-            node = self.sum()
-            self.take(")")
-            return Call(name, node)
-        return self.address()
+            return self.bracketed(self.sum)
+        if self.peek(1) != "(" or self.peek() not in ("partial", "dot", *FUNCTIONS):
+            return self.address()
+        name = self.take()
+        if name in FUNCTIONS:
+            return Call(name, self.bracketed(self.sum))
+        return self.bracketed(self._partial) if name == "partial" else self.bracketed(self._dot)
+
+    def bracketed(self, inside: Callable[[], T]) -> T:
+        self.take("(")
+        found = inside()
+        self.take(")")
+        return found
 
     def _dot(self) -> Binary:
-        self.take("dot")
-        self.take("(")
         left = self.sum()
         self.take(",")
-        right = self.sum()
-        self.take(")")
-        return Binary("@", left, right)
+        return Binary("@", left, self.sum())
 
     def _partial(self) -> Partial:
-        self.take("partial")
-        self.take("(")
         of = self.address()
         self.take(",")
         start = 0 if self.peek() == ":" else self._whole()
         self.take(":")
-        stop = self._whole()
-        self.take(")")
-        return Partial(of, start, stop)
+        return Partial(of, start, self._whole())
 
 
 def parse(text: str) -> Address | Calc:
@@ -239,9 +204,7 @@ def parse(text: str) -> Address | Calc:
     found: Address | Calc
     if reader.peek() == "calc" and reader.peek(1) == "(":
         reader.take("calc")
-        reader.take("(")
-        found = Calc(reader.sum())
-        reader.take(")")
+        found = Calc(reader.bracketed(reader.sum))
     else:
         found = reader.address()
     reader.done()

@@ -89,9 +89,12 @@ class Block(nn.Module):
         self.resid_pre, self.attn_out, self.resid_mid = HookPoint(), HookPoint(), HookPoint()
         self.mlp_out, self.resid_post = HookPoint(), HookPoint()
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, cache: tuple[Tensor, Tensor] | None = None) -> Tensor:
+        """With a `cache`, keys and values as `read_on` takes them, x is the new rows alone."""
         x = self.resid_pre(x)
-        x = self.resid_mid(self.joined(x, self.attn_out(self.attn(self.ln1(x)))))
+        read = self.ln1(x)
+        update = self.attn(read) if cache is None else self.attn.read_on(read, *cache)
+        x = self.resid_mid(self.joined(x, self.attn_out(update)))
         return self.resid_post(self.joined(x, self.mlp_out(self.mlp(self.ln2(x)))))
 
     def joined(self, x: Tensor, update: Tensor) -> Tensor:
@@ -124,10 +127,14 @@ class Network(nn.Module):
         self.logits = HookPoint()
 
     def forward(self, tokens: Tensor) -> Tensor:
+        return self.unembed(self.ln_final(self.stream(tokens)))
+
+    def stream(self, tokens: Tensor) -> Tensor:
+        """The residual stream that leaves the last block."""
         x = self.enter(tokens)
         for block in self.blocks:
             x = block(x)
-        return self.unembed(self.ln_final(x))
+        return x
 
     def enter(self, tokens: Tensor, start: int = 0) -> Tensor:
         """The stream [batch, pos, d_model] that enters block 0, the first token standing at position `start`."""

@@ -249,29 +249,14 @@ def _sliced(run: Explainable, address: Address) -> list[tuple[int, int]]:
     return [(axis, i.start or 0) for axis, i in enumerate(run.check(address).index) if isinstance(i, slice)]
 
 
-class _Axes(Fold[int]):
+def _axes_of(run: Explainable, node: Node) -> int:
     """How many axes the value of a node has."""
-
-    def __init__(self, run: Explainable) -> None:
-        self.run = run
-
-    def address(self, node: Address) -> int:
-        return len(_sliced(self.run, node))
-
-    def number(self, node: Number) -> int:
-        return 0
-
-    def negative(self, node: Negative, operand: int) -> int:
-        return operand
-
-    def call(self, node: Call, operand: int) -> int:
-        return operand if node.name in ELEMENTWISE else 0
-
-    def partial(self, node: Partial) -> int:
-        return 0
-
-    def binary(self, node: Binary, left: int, right: int) -> int:
-        return left + right - 2 if node.op == "@" else max(left, right)
+    if isinstance(node, Address):
+        return len(_sliced(run, node))
+    below = [_axes_of(run, operand) for operand in operands(node)]
+    if isinstance(node, Binary):
+        return sum(below) - 2 if node.op == "@" else max(below)
+    return below[0] if isinstance(node, Negative) or (isinstance(node, Call) and node.name in ELEMENTWISE) else 0
 
 
 def pick(run: Explainable, node: Node, place: tuple[int | None, ...]) -> Node:
@@ -279,7 +264,7 @@ def pick(run: Explainable, node: Node, place: tuple[int | None, ...]) -> Node:
 
     max(…), sum(…) and mean(…) inside are single numbers and stay whole.
     """
-    if not _Axes(run)(node):
+    if not _axes_of(run, node):
         return node
     if isinstance(node, Address):
         index = list(run.check(node).index)
@@ -287,7 +272,7 @@ def pick(run: Explainable, node: Node, place: tuple[int | None, ...]) -> Node:
             index[axis] = index[axis] if i is None else i + start
         return Address(node.site, tuple(index), node.quantity)
     if isinstance(node, Binary) and node.op == "@":
-        rows = _Axes(run)(node.left) - 1
+        rows = _axes_of(run, node.left) - 1
         return Binary("@", pick(run, node.left, (*place[:rows], None)), pick(run, node.right, (None, *place[rows:])))
     return with_operands(node, [pick(run, operand, place) for operand in operands(node)])
 

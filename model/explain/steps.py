@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from model.address.parser import Address, map_addresses, parse
+from model.address.parser import parse
+from model.address.trees import Address, map_addresses
 from model.ops.base import Column, Computed, Ref, Rule, map_refs
 
 

@@ -1,10 +1,9 @@
 """The KV cache: keys and values of the positions already read, kept, so that a new token costs one row of work.
 
 A position's key and value depend on the tokens up to it and on nothing after it (the mask sees to that), so reading
-on never changes them. What the cache computes is the network's own forward for the new rows only: the same
-parameters, the same LayerNorm and MLP modules, and softmax(q·kᵀ/√d_head)·v over the stored keys and values (in
-PyTorch's fused form). The two ways' logits differ in the last digits, because products of matrices of other shapes
-add in another order.
+on never changes them. What the cache computes is the network's own forward for the new rows only, with attention's
+softmax(q·kᵀ/√d_head)·v over the stored keys and values in PyTorch's fused form. The two ways' logits differ in the last
+digits, because products of matrices of other shapes add in another order.
 """
 
 from __future__ import annotations
@@ -57,11 +56,8 @@ class KVCache:
             raise ValueError(f"{stop} tokens do not fit a context of {self.net.config.n_ctx}")
         with torch.inference_mode():
             x = self.net.enter(torch.tensor([tokens], device=self.keys.device), start)[0]
-            for layer in range(len(self.net.blocks)):
-                block = self.net.block(layer)
-                keys, values = self.keys[layer, :, :stop], self.values[layer, :, :stop]
-                x = x + block.attn.read_on(block.ln1(x), keys, values)
-                x = x + block.mlp(block.ln2(x))
+            for block, keys, values in zip(self.net.blocks, self.keys, self.values, strict=True):
+                x = block(x, (keys[:, :stop], values[:, :stop]))
             logits: Tensor = self.net.ln_final(x[-1]) @ self.net.unembedding.T
         self.length = stop
         return logits.cpu()
@@ -70,8 +66,6 @@ class KVCache:
 def logits_without_cache(net: Network, tokens: Sequence[int]) -> Tensor:
     """Logits [d_vocab] of the last token, every row computed afresh by the network's own blocks."""
     with torch.inference_mode():
-        x = net.enter(torch.tensor([tokens], device=net.W_E.device))
-        for block in net.blocks:
-            x = block(x)
+        x = net.stream(torch.tensor([tokens], device=net.W_E.device))
         logits: Tensor = net.ln_final(x[0, -1]) @ net.unembedding.T
     return logits.cpu()

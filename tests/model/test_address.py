@@ -4,16 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.address.parser import (
-    Address,
-    Binary,
-    Calc,
-    Call,
-    Negative,
-    Number,
-    Partial,
-    parse,
-)
+from model.address.parser import parse
+from model.address.trees import Address, Binary, Calc, Call, Negative, Number, Partial
 from model.errors import AddressError
 
 SITES = ["loss", "tokens", "W_E", "blocks.0.attn.qk", "blocks.11.mlp.W_in", "ln_final.normalized"]

@@ -5,15 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.address.parser import (
-    Address,
-    Binary,
-    Calc,
-    Call,
-    Negative,
-    Node,
-    Number,
-)
+from model.address.trees import Address, Binary, Calc, Call, Negative, Node, Number
 from model.errors import AddressError
 from model.loading import load
 from tests.model.models import random_model

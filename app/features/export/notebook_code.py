@@ -8,17 +8,8 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from model.address.parser import (
-    Address,
-    Calc,
-    Call,
-    Index,
-    Negative,
-    Node,
-    Number,
-    Partial,
-    parse,
-)
+from model.address.parser import parse
+from model.address.trees import Address, Calc, Call, Index, Negative, Node, Number, Partial
 from model.errors import AddressError
 
 if TYPE_CHECKING:

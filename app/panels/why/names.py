@@ -10,15 +10,8 @@ from app.panels import steps
 from app.render.axes import place_token
 from app.render.numbers import count
 from app.render.tokens import token_html
-from model.address.parser import (
-    Address,
-    Binary,
-    Calc,
-    Call,
-    Node,
-    Partial,
-    parse,
-)
+from model.address.parser import parse
+from model.address.trees import Address, Binary, Calc, Call, Node, Partial
 from model.arch.base import axis_words
 
 if TYPE_CHECKING:
