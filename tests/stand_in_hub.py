@@ -71,7 +71,7 @@ def stand_in_hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, checkpoint: Pa
     directory = checkpoint or small_checkpoint(tmp_path / "offered")
     sha256 = hashlib.sha256((directory / WEIGHTS).read_bytes()).hexdigest()
     config, size = read_config(directory), (directory / WEIGHTS).stat().st_size
-    offered = Published("gpt2", "openai-community/gpt2", REVISION, config, size, sha256, old_repo="gpt2")
+    offered = Published("gpt2", "GPT-2", "openai-community/gpt2", REVISION, config, size, sha256, old_repo="gpt2")
     state = StandIn(directory, offered, cache=tmp_path / "cache")
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler(state))
     server.daemon_threads = True

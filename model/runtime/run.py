@@ -345,7 +345,6 @@ class StepRun(Run):
         return self.learning_from.parameter(name, self.step, tuple(slice(None, None) for _ in self.shape(name)))
 
     def weights(self, name: str, index: tuple[Index, ...]) -> Tensor:
-        view = self.graph[name].op
-        if isinstance(view, View):
+        if isinstance(view := self.graph[name].op, View):
             return view.spread(self, self.weights(view.whole.site, view.in_whole(index)), index)
         return self.learning_from.parameter(name, self.step, index)

@@ -1,4 +1,4 @@
-"""GPT-2's published checkpoints: which there are, where they lie in the hub's cache here, and how one is fetched.
+"""The published checkpoints: which there are, where they lie in the hub's cache here, and how one is fetched.
 
 The files are those of one pinned commit on the Hugging Face hub: `model.safetensors`, `config.json` and the
 tokenizer's two, nothing that has to be unpickled. They come through the hub's own client and lie in its own cache, so
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -27,7 +28,8 @@ from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 from huggingface_hub.file_download import HfFileMetadata, http_get, repo_folder_name
 from tqdm import tqdm
 
-from model.arch.gpt2.config import GPT2Config
+from model.arch.base import Config
+from model.arch.registry import config_from
 from model.errors import ReaderError
 from model.weights.checkpoints import WEIGHTS, is_whole
 
@@ -55,52 +57,26 @@ class DownloadError(ReaderError):
 class Published:
     """A checkpoint on the hub.
 
-    `revision` is the commit, `size` and `sha256` are those of `model.safetensors` in it ("": the hub's word for that
-    commit is taken). `old_repo` is the name under which older caches know the repository.
+    `title` is its name as its authors write it, `revision` the commit, `size` and `sha256` are those of its
+    `model.safetensors` ("": the hub's word is taken), `old_repo` the name under which older caches know the repository.
     """
 
     name: str
+    title: str
     repo: str
     revision: str
-    config: GPT2Config
+    config: Config
     size: int
     sha256: str = ""
     old_repo: str = ""
 
-    @property
-    def title(self) -> str:
-        """As its authors write it: GPT-2, GPT-2 medium, DistilGPT-2."""
-        kind, _, rest = self.name.partition("-")
-        size = rest.upper() if rest == "xl" else rest
-        return {"gpt2": "GPT-2", "distilgpt2": "DistilGPT-2"}.get(kind, kind) + (f" {size}" if size else "")
+
+def _listed() -> Iterator[Published]:
+    for one in json.loads(Path(__file__).with_name("published.json").read_text("utf-8")):
+        yield Published(**one | {"config": config_from(one["config"])})
 
 
-def _gpt2(n_layer: int, n_head: int, d_model: int) -> GPT2Config:
-    return GPT2Config(n_layer, n_head, d_model, 4 * d_model, d_vocab=50257, n_ctx=1024)
-
-
-PUBLISHED: tuple[Published, ...] = (
-    Published(
-        "gpt2", "openai-community/gpt2", "607a30d783dfa663caf39e06633721c8d4cfcd7e", _gpt2(12, 12, 768), 548_105_171,
-        "248dfc3911869ec493c76e65bf2fcf7f615828b0254c12b473182f0f81d3a707", "gpt2",
-    ),
-    Published(
-        "distilgpt2", "distilbert/distilgpt2", "2290a62682d06624634c1f46a6ad5be0f47f38aa", _gpt2(6, 12, 768),
-        352_824_413, "e1ff18884359fe8beb795a5f414feb85a6ce3d929ad019c0d958c039d2b94a1b", "distilgpt2",
-    ),
-    Published(
-        "gpt2-medium", "openai-community/gpt2-medium", "6dcaa7a952f72f9298047fd5137cd6e4f05f41da", _gpt2(24, 16, 1024),
-        1_519_984_962, "fc5a354a19255ad494f3d71549390baca1ccf61d1d822b9408971705c687c9cd", "gpt2-medium",
-    ),
-    Published(
-        "gpt2-large", "openai-community/gpt2-large", "32b71b12589c2f8d625668d2335a01cac3249519", _gpt2(36, 20, 1280),
-        3_247_159_078, old_repo="gpt2-large",
-    ),
-    Published(
-        "gpt2-xl", "openai-community/gpt2-xl", "15ea56dee5df4983c59b2538573817e1667135e2", _gpt2(48, 25, 1600),
-        6_431_829_964, "0f8b28eb05a8075f48b61b6f35332978c74fc7763fa9fb4051a1c30511736a6a", "gpt2-xl",
-    ),
-)  # fmt: skip
+PUBLISHED = tuple(_listed())
 
 
 def published(name: str) -> Published | None:
