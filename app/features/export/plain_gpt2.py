@@ -66,57 +66,7 @@ class PlainRun:
 
     def forward(self, w: Tensors) -> Tensors:
         """Every number on the way from token ids to the loss."""
-        sites: Tensors = {}
-        eps, n_tokens = float(self.config["layer_norm_epsilon"]), len(self.tokens)
-
-        def p(name: str) -> Tensor:
-            return self.changed(name, self.parameter(w, name))
-
-        def keep(name: str, value: Tensor) -> Tensor:
-            sites[name] = self.changed(name, value)
-            return sites[name]
-
-        def norm(ln: str, x: Tensor) -> Tensor:
-            mean = keep(f"{ln}.mean", x.mean(-1))
-            centred = x - mean[:, None]
-            var = keep(f"{ln}.var", (centred * centred).mean(-1))
-            scale = keep(f"{ln}.scale", (var + eps).sqrt())
-            normalized = keep(f"{ln}.normalized", centred / scale[:, None])
-            return keep(f"{ln}.out", normalized * p(f"{ln}.w") + p(f"{ln}.b"))
-
-        def attention(a: str, y: Tensor) -> Tensor:
-            for x in "QKV":
-                keep(f"{a}.{x.lower()}", torch.einsum("ti,hic->thc", y, p(f"{a}.W_{x}")) + p(f"{a}.b_{x}"))
-            qk = keep(f"{a}.qk", torch.einsum("qhc,khc->hqk", sites[f"{a}.q"], sites[f"{a}.k"]))
-            future = torch.ones(n_tokens, n_tokens, dtype=torch.bool).triu(1)
-            scores = keep(f"{a}.scores", (qk / sites[f"{a}.q"].shape[-1] ** 0.5).masked_fill(future, -torch.inf))
-            exp = keep(f"{a}.exp", (scores - scores.detach().amax(-1, keepdim=True)).exp())
-            pattern = keep(f"{a}.pattern", exp / exp.sum(-1, keepdim=True))
-            z = keep(f"{a}.z", torch.einsum("hqk,khc->qhc", pattern, sites[f"{a}.v"]))
-            result = keep(f"{a}.result", torch.einsum("qhc,hcm->qhm", z, p(f"{a}.W_O")))
-            return keep(f"{a}_out", result.sum(1) + p(f"{a}.b_O"))
-
-        def feed_forward(m: str, y: Tensor) -> Tensor:
-            pre = keep(f"{m}.pre", y @ p(f"{m}.W_in") + p(f"{m}.b_in"))
-            is_relu = self.config["activation_function"] == "relu"
-            bent = torch.relu(pre) if is_relu else torch.nn.functional.gelu(pre, approximate="tanh")
-            return keep(f"{m}_out", keep(f"{m}.post", bent) @ p(f"{m}.W_out") + p(f"{m}.b_out"))
-
-        sites["tokens"] = torch.tensor(self.tokens)
-        x = keep("embed", p("W_E")[self.tokens]) + keep("pos_embed", p("W_pos")[:n_tokens])
-        for n in range(int(self.config["n_layer"])):
-            b = f"blocks.{n}"
-            x = keep(f"{b}.resid_pre", x)
-            x = keep(f"{b}.resid_mid", attention(f"{b}.attn", norm(f"{b}.ln1", x)) + x * self.adds)
-            x = keep(f"{b}.resid_post", feed_forward(f"{b}.mlp", norm(f"{b}.ln2", x)) + x * self.adds)
-        logits = keep("logits", norm("ln_final", x) @ p("W_E").T)
-        probs, log_probs = keep("probs", logits.softmax(-1)), keep("log_probs", logits.log_softmax(-1))
-        scored_on = (torch.arange(n_tokens), torch.tensor([*self.tokens[1:], self.target]))
-        tiny = probs[scored_on] < torch.finfo(torch.float32).tiny  # there p has lost its digits
-        each = -torch.where(tiny, log_probs[scored_on], probs[scored_on].clamp_min(1e-300).log())
-        keep("loss_per_token", each)
-        keep("loss", each[:-1].mean() if self.is_sequence else each[-1])
-        return sites
+        return Pass(self, w).sites
 
     def parameter(self, w: Tensors, name: str) -> Tensor:
         """A parameter by its name here, from `w`: the stored weights, or anything of their shapes (their slopes)."""
@@ -183,3 +133,67 @@ class PlainRun:
         """AdamW's running average of the slope ("m") or of its square ("v") after k steps."""
         stored = {"m": "exp_avg", "v": "exp_avg_sq"}[which]
         return self.parameter({key: state[stored] for key, state in self.after(k)[1].items()}, name).numpy()
+
+
+class Pass:
+    """One forward pass of a run with the weights `w`: it leaves every number on the way in `sites`."""
+
+    def __init__(self, run: PlainRun, w: Tensors) -> None:
+        self.run, self.w, self.sites = run, w, {"tokens": torch.tensor(run.tokens)}
+        x = self.keep("embed", self.p("W_E")[run.tokens]) + self.keep("pos_embed", self.p("W_pos")[: len(run.tokens)])
+        for n in range(int(run.config["n_layer"])):
+            b = f"blocks.{n}"
+            x = self.keep(f"{b}.resid_pre", x)
+            found = self.attention(f"{b}.attn", self.norm(f"{b}.ln1", x))
+            x = self.keep(f"{b}.resid_mid", found + x * run.adds)
+            found = self.feed_forward(f"{b}.mlp", self.norm(f"{b}.ln2", x))
+            x = self.keep(f"{b}.resid_post", found + x * run.adds)
+        self.score(self.keep("logits", self.norm("ln_final", x) @ self.p("W_E").T))
+
+    def p(self, name: str) -> Tensor:
+        """A parameter, with what is set in it."""
+        return self.run.changed(name, self.run.parameter(self.w, name))
+
+    def keep(self, name: str, value: Tensor) -> Tensor:
+        """A site, with what is set in it, kept by its name."""
+        self.sites[name] = self.run.changed(name, value)
+        return self.sites[name]
+
+    def norm(self, ln: str, x: Tensor) -> Tensor:
+        """LayerNorm over each row."""
+        mean = self.keep(f"{ln}.mean", x.mean(-1))
+        centred = x - mean[:, None]
+        var = self.keep(f"{ln}.var", (centred * centred).mean(-1))
+        scale = self.keep(f"{ln}.scale", (var + float(self.run.config["layer_norm_epsilon"])).sqrt())
+        normalized = self.keep(f"{ln}.normalized", centred / scale[:, None])
+        return self.keep(f"{ln}.out", normalized * self.p(f"{ln}.w") + self.p(f"{ln}.b"))
+
+    def attention(self, a: str, y: Tensor) -> Tensor:
+        """What all heads write into the stream."""
+        for x in "QKV":
+            self.keep(f"{a}.{x.lower()}", torch.einsum("ti,hic->thc", y, self.p(f"{a}.W_{x}")) + self.p(f"{a}.b_{x}"))
+        q, k, v = (self.sites[f"{a}.{x}"] for x in "qkv")
+        qk = self.keep(f"{a}.qk", torch.einsum("qhc,khc->hqk", q, k))
+        future = torch.ones(len(y), len(y), dtype=torch.bool).triu(1)
+        scores = self.keep(f"{a}.scores", (qk / q.shape[-1] ** 0.5).masked_fill(future, -torch.inf))
+        exp = self.keep(f"{a}.exp", (scores - scores.detach().amax(-1, keepdim=True)).exp())
+        pattern = self.keep(f"{a}.pattern", exp / exp.sum(-1, keepdim=True))
+        z = self.keep(f"{a}.z", torch.einsum("hqk,khc->qhc", pattern, v))
+        result = self.keep(f"{a}.result", torch.einsum("qhc,hcm->qhm", z, self.p(f"{a}.W_O")))
+        return self.keep(f"{a}_out", result.sum(1) + self.p(f"{a}.b_O"))
+
+    def feed_forward(self, m: str, y: Tensor) -> Tensor:
+        """What all neurons write into the stream."""
+        pre = self.keep(f"{m}.pre", y @ self.p(f"{m}.W_in") + self.p(f"{m}.b_in"))
+        is_relu = self.run.config["activation_function"] == "relu"
+        post = torch.relu(pre) if is_relu else torch.nn.functional.gelu(pre, approximate="tanh")
+        return self.keep(f"{m}_out", self.keep(f"{m}.post", post) @ self.p(f"{m}.W_out") + self.p(f"{m}.b_out"))
+
+    def score(self, logits: Tensor) -> None:
+        """From logits to the loss."""
+        probs, log_probs = self.keep("probs", logits.softmax(-1)), self.keep("log_probs", logits.log_softmax(-1))
+        scored_on = (torch.arange(len(logits)), torch.tensor([*self.run.tokens[1:], self.run.target]))
+        tiny = probs[scored_on] < torch.finfo(torch.float32).tiny  # there p has lost its digits
+        each = -torch.where(tiny, log_probs[scored_on], probs[scored_on].clamp_min(1e-300).log())
+        self.keep("loss_per_token", each)
+        self.keep("loss", each[:-1].mean() if self.run.is_sequence else each[-1])
