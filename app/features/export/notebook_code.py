@@ -9,8 +9,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from model.address.parser import parse
-from model.address.trees import Address, Calc, Call, Index, Negative, Node, Number, Partial
+from model.address.trees import Address, Binary, Calc, Call, Fold, Index, Negative, Node, Number, Partial
 from model.errors import AddressError
+from model.explain.expression import FUNCTIONS
 
 if TYPE_CHECKING:
     from model import Run
@@ -18,34 +19,51 @@ if TYPE_CHECKING:
 
 MOST_TERMS = 2_000
 
-FUNCTIONS = {
-    "exp": "np.exp({})",
-    "log": "np.log({})",
-    "sqrt": "np.sqrt({})",
-    "max": "np.max({})",
-    "sum": "np.sum({})",
-    "mean": "np.mean({})",
-    "acos": "np.arccos(np.clip({}, -1, 1))",
-    "positive": "np.float64({} > 0)",
-}
 NAMED = {"@": "np.dot", "/": "np.divide"}  # Python's own / of two written numbers raises where the site shows ∞
 
 
 def expression(run: Run, node: Node) -> str:
     """Arithmetic as Python, with parentheses wherever they could matter."""
-    if isinstance(node, Address):
-        return number(run, node)
-    if isinstance(node, Number):
+    return Written(run)(node)
+
+
+class Written(Fold[str]):
+    """An expression as Python."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+
+    def address(self, node: Address) -> str:
+        return number(self.run, node)
+
+    def number(self, node: Number) -> str:
         return floats(node.value)
-    if isinstance(node, Negative):
-        return f"(-{expression(run, node.operand)})"
-    if isinstance(node, Call):
-        return FUNCTIONS[node.name].format(expression(run, node.operand))
-    if isinstance(node, Partial):
-        return _first_terms(run, node)
-    left, right = expression(run, node.left), expression(run, node.right)
-    named = NAMED.get(node.op)
-    return f"{named}({left}, {right})" if named else f"({left} {node.op} {right})"
+
+    def negative(self, node: Negative, operand: str) -> str:
+        return f"(-{operand})"
+
+    def call(self, node: Call, operand: str) -> str:
+        function = FUNCTIONS.get(node.name)
+        written = function.numpy if function and function.numpy else f"np.{node.name}({{}})"
+        return written.format(operand)
+
+    def partial(self, node: Partial) -> str:
+        """The first terms of a sum, written out."""
+        e = self.run.explain(str(Calc(node)), limit=MOST_TERMS)
+        if e.n_terms > MOST_TERMS:
+            raise AddressError(f"{node} is {e.n_terms:,} terms; a notebook writes out at most {MOST_TERMS:,}.")
+        products = (" * ".join(map(self._factor, term.factors)) for term in e.terms)
+        return "(" + "\n    + ".join(products) + ")"
+
+    def _factor(self, factor: Factor) -> str:
+        if factor.address is None:
+            return floats(factor.value)
+        parsed = parse(factor.address)
+        return self(parsed.tree if isinstance(parsed, Calc) else parsed)
+
+    def binary(self, node: Binary, left: str, right: str) -> str:
+        named = NAMED.get(node.op)
+        return f"{named}({left}, {right})" if named else f"({left} {node.op} {right})"
 
 
 def number(run: Run, address: Address) -> str:
@@ -56,24 +74,6 @@ def number(run: Run, address: Address) -> str:
     which = f'"{address.kind}", ' if kind == "moment" else ""
     index = f"[{', '.join(map(_index, address.index))}]" if address.index else ""
     return f'run.{kind}({which}"{address.site}"{after}){index}'
-
-
-def _first_terms(run: Run, node: Partial) -> str:
-    """The first terms of a sum, written out."""
-    e = run.explain(str(Calc(node)), limit=MOST_TERMS)
-    if e.n_terms > MOST_TERMS:
-        raise AddressError(f"{node} is {e.n_terms:,} terms; a notebook writes out at most {MOST_TERMS:,}.")
-    products = (" * ".join(_factor(run, factor) for factor in term.factors) for term in e.terms)
-    return "(" + "\n    + ".join(products) + ")"
-
-
-def _factor(run: Run, factor: Factor) -> str:
-    return floats(factor.value) if factor.address is None else _of_text(run, factor.address)
-
-
-def _of_text(run: Run, at: str) -> str:
-    parsed = parse(at)
-    return expression(run, parsed.tree if isinstance(parsed, Calc) else parsed)
 
 
 def place(index: Iterable[Index]) -> str:
