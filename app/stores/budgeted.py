@@ -39,6 +39,7 @@ class BudgetedStore(Generic[K, V]):
         self._changed = threading.Condition(self.lock)
         self._values: OrderedDict[K, V] = OrderedDict()  # the least recently used first
         self._sizes: dict[K, int] = {}
+        self._total = 0  # of the sizes
         self._reserved: dict[K, int] = {}
         self._users: Counter[K] = Counter()
         self._flights: dict[K, Future[V]] = {}
@@ -60,8 +61,7 @@ class BudgetedStore(Generic[K, V]):
     @property
     def nbytes(self) -> int:
         """The sizes of all that are kept, as each was last weighed."""
-        with self.lock:
-            return sum(self._sizes.values())
+        return self._total
 
     def get(self, key: K) -> V | None:
         """The value, which is now the latest used."""
@@ -77,7 +77,8 @@ class BudgetedStore(Generic[K, V]):
             self._reserved.pop(key, None)
             if not self._accepts(value):
                 return
-            self._values[key], self._sizes[key] = value, size
+            self._values[key] = value
+            self._weigh(key, size)
             self._values.move_to_end(key)
         self._trim()
 
@@ -207,12 +208,18 @@ class BudgetedStore(Generic[K, V]):
 
     def _shrink_all(self) -> None:
         for key, value in self._values.items():
-            if self._shrink and (excess := self.nbytes - self.budget) > 0:
-                self._shrink(value, excess)
-                self._sizes[key] = self._size(value)
+            if not self._shrink or self._total <= self.budget:
+                return
+            self._shrink(value, self._total - self.budget)
+            self._weigh(key, self._size(value))
+
+    def _weigh(self, key: K, size: int) -> None:
+        self._total += size - self._sizes.get(key, 0)
+        self._sizes[key] = size
 
     def _drop(self, key: K) -> None:
-        del self._values[key], self._sizes[key]
+        del self._values[key]
+        self._total -= self._sizes.pop(key)
 
     def _tell(self, dropped: list[K]) -> None:
         for key in dropped:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from ipaddress import ip_address
 
 from fastapi import FastAPI, HTTPException, Request
-from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client import CollectorRegistry, Gauge, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
-from prometheus_client.registry import Collector
 from prometheus_fastapi_instrumentator import Instrumentator
 from starlette.responses import Response
 
@@ -25,7 +23,7 @@ def add_metrics(app: FastAPI, services: Services) -> None:
     if services.settings.metrics == "off":
         return
     registry = CollectorRegistry()
-    registry.register(StoreGauges(services))
+    add_gauges(registry, services)
     for collector in (ProcessCollector, PlatformCollector, GCCollector):
         collector(registry=registry)
     Instrumentator(excluded_handlers=UNCOUNTED, registry=registry).instrument(app)
@@ -42,9 +40,8 @@ def add_metrics(app: FastAPI, services: Services) -> None:
 
 def may_read(request: Request, settings: AppSettings) -> bool:
     """`on`: anyone. `local`: who asks directly from a private network, or has the token (`Authorization: Bearer …`)."""
-    if settings.metrics == "on" or has_token(
-        settings, request.headers.get("authorization", "").removeprefix("Bearer ")
-    ):
+    token = request.headers.get("authorization", "").removeprefix("Bearer ")
+    if settings.metrics == "on" or has_token(settings, token):
         return True
     if any(name in request.headers for name in FORWARDED):
         return False
@@ -54,24 +51,20 @@ def may_read(request: Request, settings: AppSettings) -> bool:
         return False
 
 
-class StoreGauges(Collector):
+def add_gauges(registry: CollectorRegistry, services: Services) -> None:
     """What the app holds at the moment it is asked."""
-
-    def __init__(self, services: Services) -> None:
-        self.services = services
-
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        runs, jobs, models = self.services.runs, self.services.jobs, self.services.models
-        for name, meaning, value in (
-            ("runs_kept", "Runs in memory.", len(runs.kept)),
-            ("runs_bytes", "Bytes of the runs in memory.", runs.kept.nbytes),
-            ("runs_waiting", "Runs being computed or waiting for it.", runs.kept.n_making),
-            ("generations_kept", "Texts being made that are in memory.", len(self.services.generations.kept)),
-            ("jobs_waiting", "Jobs that wait.", len(jobs.waiting)),
-            ("jobs_running", "Jobs that run.", len(jobs.unfinished) - len(jobs.waiting)),
-            ("jobs_bytes", "Bytes of the results of jobs.", jobs.kept.nbytes),
-            ("models_known", "Models that can be chosen.", sum(1 for _ in models)),
-            ("models_loaded", "Models in memory.", len(models.loaded)),
-            ("models_bytes", "Bytes of the models in memory.", models.loaded.nbytes),
-        ):
-            yield GaugeMetricFamily(f"everynumber_{name}", meaning, value=value)
+    runs, texts, jobs, models = services.runs.kept, services.generations.kept, services.jobs, services.models
+    gauges: list[tuple[str, str, Callable[[], int]]] = [
+        ("runs_kept", "Runs in memory.", lambda: len(runs)),
+        ("runs_bytes", "Bytes of the runs in memory.", lambda: runs.nbytes),
+        ("runs_waiting", "Runs being computed or waiting for it.", lambda: runs.n_making),
+        ("generations_kept", "Texts being made that are in memory.", lambda: len(texts)),
+        ("jobs_waiting", "Jobs that wait.", lambda: len(jobs.waiting)),
+        ("jobs_running", "Jobs that run.", lambda: len(jobs.unfinished) - len(jobs.waiting)),
+        ("jobs_bytes", "Bytes of the results of jobs.", lambda: jobs.kept.nbytes),
+        ("models_known", "Models that can be chosen.", lambda: len(list(models))),
+        ("models_loaded", "Models in memory.", lambda: len(models.loaded)),
+        ("models_bytes", "Bytes of the models in memory.", lambda: models.loaded.nbytes),
+    ]
+    for name, meaning, value in gauges:
+        Gauge(f"everynumber_{name}", meaning, registry=registry).set_function(value)
