@@ -21,7 +21,9 @@ class Pull(Settings):
     start: Entry = 0
 
     def view(self, scene: Scene) -> View:
-        """`rows` are words with their weighted rows as pictures. `rises`: the right score would, were h moved."""
+        """`rows` are words with their weighted rows, as a picture and some entries of it; `rest` and `total` are
+        entries of the other words' together and of all. `rises`: the right score would, were h moved.
+        """
         run, goal = scene.run, aim(scene.run)
         slopes = run.gradient("logits")[goal.t].numpy()
         tokens = largest_slopes(slopes, goal, WORDS - 1)
@@ -34,12 +36,17 @@ class Pull(Settings):
             return heat.picture(scale.steps(row[None]), f"pull-{name}")
 
         moves = -(table @ whole)
+        columns = range(self.start, min(len(whole), self.start + COLUMNS))
+        entries = [[f"logits[{goal.t},{v}].grad*W_E[{v},{i}]" for i in columns] for v in tokens]
+        total = [f"ln_final.out[{goal.t},{i}].grad" for i in columns]
         return View(
             aim=goal,
-            columns=range(self.start, min(len(whole), self.start + COLUMNS)),
+            columns=columns,
             page=COLUMNS,
-            rows=[(v, picture(weighted[n], str(n))) for n, v in enumerate(tokens)],
+            rows=[(v, picture(weighted[n], str(n)), entries[n]) for n, v in enumerate(tokens)],
             n_rest=len(slopes) - len(tokens),
+            rest=[f"{all_words}-({'+'.join(listed)})" for all_words, *listed in zip(total, *entries, strict=True)],
+            total=total,
             rest_picture=picture(rest, "rest"),
             total_picture=picture(whole, "all"),
             rises=bool(moves[goal.token] > 0),
