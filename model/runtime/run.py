@@ -286,20 +286,11 @@ class Run(Values):
         """
         if len(changes) > MOST_CHANGES:
             raise PatchError(f"{len(changes)} changes at once are too many; the limit is {MOST_CHANGES}.")
-        if NO_ADDITIONS in changes:
-            rest = [change for change in changes if change != NO_ADDITIONS]
-            return self._without_additions().changed(rest) if rest else self._without_additions()
-        parsed = [self.model.patch(change) for change in changes]
+        model = self.model.without_additions if NO_ADDITIONS in changes else self.model
+        parsed = [self.model.patch(change) for change in changes if change != NO_ADDITIONS]
         patches = tuple(replace(patch, at=self.check(patch.at)) for patch in parsed)
-        return type(self).of(self.model, self._question, patches)
-
-    def _without_additions(self) -> Run:
-        return type(self).of(self.model.without_additions, self._question)
-
-    @property
-    def _question(self) -> Prompt:
-        """What another run is to read: its target is this run's, unless it has the text's own tokens to guess."""
-        return replace(self.prompt, target=None) if self.is_sequence else self.prompt
+        prompt = replace(self.prompt, target=None) if self.is_sequence else self.prompt
+        return type(self).of(model, prompt, patches)
 
     def values(self, at: str | Address) -> NDArray[Any]:
         """The numbers at an address, slices included: float32 (tokens int64, calc float64), with the sliced axes."""
