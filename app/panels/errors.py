@@ -113,7 +113,7 @@ def fault_of(error: Exception) -> Fault:
         return Fault(status, error.code, error.message, error.hint, error.part, offers)
     if isinstance(error, RequestValidationError):
         checked = reader_error(error.errors())
-        return fault_of(checked) if checked else _malformed(error.errors()[0])
+        return fault_of(checked) if checked else _malformed(error.errors()[0], getattr(error, "hints", HINTS))
     if isinstance(error, Busy):
         message = str(error) or "Too many runs are waiting already."
         return Fault(503, "busy", message, "Try again in a few seconds.", wait=BUSY_SECONDS)
@@ -131,7 +131,7 @@ def fault_of(error: Exception) -> Fault:
     return Fault(500, "internal", "The fault is in this program, not in what you asked; it has been logged.")
 
 
-def _malformed(error: Mapping[str, Any]) -> Fault:
+def _malformed(error: Mapping[str, Any], hints: Mapping[str, str]) -> Fault:
     """A parameter that FastAPI could not read, in words."""
     part = str(next(place for place in reversed(error["loc"]) if isinstance(place, str)))
     bounds = {name: str(bound).removesuffix(".0") for name, bound in error.get("ctx", {}).items()}
@@ -140,7 +140,7 @@ def _malformed(error: Mapping[str, Any]) -> Fault:
         given=str(error.get("input", ""))[:80], choices=re.sub(r"'(.*?)'", r"“\1”", expected), **bounds
     )
     name = "body of the request" if error["loc"][0] == part == "body" else f"parameter {part}"
-    hint = BODY if part == "body" else HINTS.get(part, "")
+    hint = BODY if part == "body" else hints.get(part, "")
     if expected:
         hint = "Write " + re.sub(r"'(.*?)'", rf"{part}=\1", expected) + "."
     return Fault(400, "bad_parameter", f"The {name} {said}.", hint, part)

@@ -24,7 +24,7 @@ from app.server.prefix import AppPath, Url
 from model.errors import ReaderError
 
 BOUNDS = ("gt", "ge", "lt", "le", "max_length")
-HINTS: dict[str, str] = {}  # a parameter's name -> how to write it
+HINTS: dict[str, str] = {}  # how to write a parameter, by its name: for those that FastAPI reads
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,14 @@ class Parameter(NamedTuple):
         return tuple in self.kinds
 
 
+class BadParameters(RequestValidationError):
+    """Parameters that cannot be read; `hints` say how the page has them written, by their names."""
+
+    def __init__(self, errors: Any, hints: Mapping[str, str]) -> None:
+        super().__init__(errors)
+        self.hints = hints
+
+
 class PageState(BaseModel):
     """The parameters of one page. Fields with `exclude=True` are of the page, but not of its URL."""
 
@@ -69,9 +77,14 @@ class PageState(BaseModel):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **more: Any) -> None:
-        for name, field in cls.model_fields.items():
-            for hint in (each for each in field.metadata if isinstance(each, Hint)):
-                HINTS.setdefault(field.alias or name, hint.of(field))
+        for name, hint in cls.hints().items():
+            HINTS.setdefault(name, hint)
+
+    @classmethod
+    def hints(cls) -> dict[str, str]:
+        """How to write the parameters that say it."""
+        fields = ((field.alias or name, field) for name, field in cls.model_fields.items())
+        return {key: rule.of(field) for key, field in fields for rule in field.metadata if isinstance(rule, Hint)}
 
     @classmethod
     @cache
@@ -102,7 +115,7 @@ class PageState(BaseModel):
         try:
             return cls.model_validate(given)
         except ValidationError as error:
-            raise reader_error(error.errors()) or RequestValidationError(error.errors()) from None
+            raise reader_error(error.errors()) or BadParameters(error.errors(), cls.hints()) from None
 
     @classmethod
     def readable(cls, query: Mapping[str, Any], *names: str) -> Self:

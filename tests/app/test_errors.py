@@ -181,3 +181,10 @@ def test_a_body_that_is_no_object_comes_with_an_example(client: TestClient, cont
     error = answer.json()["error"]
     assert answer.status_code == 400 and error["part"] == "body"
     assert "body of the request" in error["message"] and "steps" in error["hint"]
+
+
+def test_a_hint_is_of_the_page_that_was_asked(client: TestClient):
+    """Settings of different pages may share a name, as the number of tokens and a live part's temperature do."""
+    made, part = (client.get(path, params={"temperature": "warm"}) for path in ("/generate", "/embed/temperature"))
+    assert made.status_code == part.status_code == 400
+    assert "such as 0.8" in made.text and "such as 0.8" not in part.text
