@@ -16,7 +16,7 @@ from markupsafe import Markup
 from math_core import LatexToMathML
 
 from app.render import numbers
-from model.address.trees import Address, Binary, Call, Negative, Node, Number, Partial
+from model.address.trees import Address, Binary, Call, Fold, Negative, Node, Number, Partial
 from model.ops.base import EXP, bracketed
 
 if TYPE_CHECKING:
@@ -274,33 +274,42 @@ def _factor(factor: Factor) -> str:
 
 def expression_latex(node: Node) -> str:
     """An expression as it would be written by hand, its addresses in the typewriter face."""
-    if isinstance(node, Number):
-        return number(node.value, 6)
-    if isinstance(node, Negative):
-        return f"-{_operand(node.operand)}"
-    if isinstance(node, Call):
-        inside = expression_latex(node.operand)
-        if node.name == "sqrt":
-            return rf"\sqrt{{{inside}}}"
-        return rf"\mathrm{{{node.name}}}\left({inside}\right)"
-    if isinstance(node, Partial):
-        return (
-            rf"\sum_{{n={node.start}}}^{{{node.stop - 1}}} \mathrm{{term}}_n\left({address_latex(str(node.of))}\right)"
-        )
-    if isinstance(node, Address):
+    return AS_LATEX(node)
+
+
+class AsLatex(Fold[str]):
+    """An expression in LaTeX."""
+
+    def address(self, node: Address) -> str:
         return address_latex(str(node))
-    left, right = expression_latex(node.left), expression_latex(node.right)
-    if node.op == "/":
-        return rf"\frac{{{left}}}{{{right}}}"
-    if node.op == "@":
-        return rf"{_operand(node.left)} \cdot {_operand(node.right)}"
-    if node.op == "*":
-        return rf"{_operand(node.left)} \times {_operand(node.right)}"
-    return f"{left} {node.op} {_operand(node.right) if node.op == '-' else right}"
+
+    def number(self, node: Number) -> str:
+        return number(node.value, 6)
+
+    def negative(self, node: Negative, operand: str) -> str:
+        return f"-{_operand(node.operand, operand)}"
+
+    def call(self, node: Call, operand: str) -> str:
+        return rf"\sqrt{{{operand}}}" if node.name == "sqrt" else rf"\mathrm{{{node.name}}}\left({operand}\right)"
+
+    def partial(self, node: Partial) -> str:
+        sums = rf"\sum_{{n={node.start}}}^{{{node.stop - 1}}}"
+        return rf"{sums} \mathrm{{term}}_n\left({address_latex(str(node.of))}\right)"
+
+    def binary(self, node: Binary, left: str, right: str) -> str:
+        if node.op == "/":
+            return rf"\frac{{{left}}}{{{right}}}"
+        loose_left, loose_right = _operand(node.left, left), _operand(node.right, right)
+        if node.op in TIMES:
+            return rf"{loose_left} {TIMES[node.op]} {loose_right}"
+        return f"{left} {node.op} {loose_right if node.op == '-' else right}"
 
 
-def _operand(node: Node) -> str:
-    latex = expression_latex(node)
+AS_LATEX = AsLatex()
+TIMES = {"@": r"\cdot", "*": r"\times"}
+
+
+def _operand(node: Node, latex: str) -> str:
     loose = isinstance(node, Negative) or (isinstance(node, Binary) and node.op in "+-")
     return rf"\left({latex}\right)" if loose else latex
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from app.render import numbers
 from model.explain.terms import FLOOR, TOLERANCE
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 FIGURES = 11
 
 
-@dataclass(frozen=True)
-class Digits:
+class Digits(NamedTuple):
     """A number's digits: those that both numbers share, then those beyond."""
 
     same: str
@@ -27,30 +26,24 @@ class Digits:
 class Check:
     """What the reader is told; `fault` where the two do not meet."""
 
-    recomputed: Digits
-    captured: Digits
-    captured_as: str
+    numbers: tuple[tuple[str, Digits], ...]  # each with where it comes from
     difference: str
     fault: bool
     allowed: str
-    how: str
-    mark: str
     verdict: str
 
 
 def check(e: Explanation) -> Check:
     """The comparison that `e` makes, in words and digits."""
     recomputed, captured = compared(e.total, e.value)
+    captured_as = "worked out directly" if e.kind == "arithmetic" else "captured in float32"
+    mark = "✗" if e.fault else "✓" if math.isfinite(e.total) else ""
     return Check(
-        recomputed=recomputed,
-        captured=captured,
-        captured_as="worked out directly" if e.kind == "arithmetic" else "captured in float32",
+        numbers=(("recomputed in float64", recomputed), (captured_as, captured)),
         difference=numbers.value(e.difference, 12) if e.difference == 0 else numbers.scientific(e.difference),
         fault=e.fault,
-        allowed=numbers.scientific(e.allowed, 1),
-        how=_how(e) if math.isfinite(e.allowed) else "",
-        mark="✗" if e.fault else "✓" if math.isfinite(e.total) else "",
-        verdict=_verdict(e),
+        allowed=f"{numbers.scientific(e.allowed, 1)}, {_how(e)}" if math.isfinite(e.allowed) else "",
+        verdict=f"{mark} {_verdict(e)}",
     )
 
 

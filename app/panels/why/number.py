@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import numpy as np
-from markupsafe import escape
 
 from app.panels import steps
 from app.panels.save import of_number
@@ -19,14 +18,8 @@ from app.panels.why.ends import end, linked, made_from
 from app.panels.why.links import Links
 from app.panels.why.nudge import nudge_view
 from app.panels.why.paging import orders, page, pager
-from app.panels.why.panel import (
-    MOST_READERS,
-    Figure,
-    Step,
-    WhyView,
-    hidden,
-)
-from app.panels.why.pictures import Picture, picture
+from app.panels.why.panel import MOST_READERS, WhyView, hidden
+from app.panels.why.pictures import Picture, chart, picture
 from app.panels.why.tabs import tabs, title
 from app.panels.why.terms import term_order, terms_table
 from app.panels.why.trail import trail
@@ -98,7 +91,10 @@ def number_view(
         value=_shown(run, address, e),
         picture=shown,
         figure=None if is_update else _figure(e, order),
-        steps=tuple(_step(step.latex, step.value, step.address, links) for step in e.steps),
+        steps=tuple(
+            (formulas.mathml(step.latex), links.to(step.address, exact(step.value), title=step.address))
+            for step in e.steps
+        ),
         table=terms_table(there, e, op, at, links, order) if shows_terms else None,
         order=() if is_update else orders(state, e),
         pager=pager(state, e),
@@ -169,12 +165,7 @@ def _all_digits(x: float) -> str:
     return next((text for digits in (6, 7, 8, 9) if float(np.float32(text := f"{x:.{digits}g}")) == x), repr(x))
 
 
-def _step(latex: str, value: float, address: str, links: Links) -> Step:
-    shown = exact(value)
-    return Step(formulas.mathml(latex), links.to(address, shown, title=address) if address else escape(shown))
-
-
-def _figure(e: Explanation, order: Ints) -> Figure | None:
+def _figure(e: Explanation, order: Ints) -> Picture | None:
     """The running total of a sum that is too long to see at a glance."""
     if e.combine != "sum" or e.n_terms < CHART_FROM or not np.isfinite(e.total) or not e.products.any():
         return None
@@ -189,4 +180,4 @@ def _figure(e: Explanation, order: Ints) -> Figure | None:
     )
     if e.n_terms > charts.BARS:
         caption += f". A bar shows the extremes of about {max(round(e.n_terms / charts.BARS), 2)} neighbours"
-    return Figure(caption, charts.running_total(e.products[order], window, label))
+    return chart(caption, charts.running_total(e.products[order], window, label))

@@ -1,42 +1,31 @@
-"""Moving through the terms of the why panel: their order and their pages."""
+"""Moving through the terms of the why panel: their order and their pages, as words with a URL (none: where one is)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from app.panels.why.terms import PAGE
 from app.render import numbers
 from app.request.state import State
+from model.explain.terms import Order
 
 if TYPE_CHECKING:
     from model.explain.explanation import Explanation
 
-
-@dataclass(frozen=True)
-class Choice:
-    """A link of the terms' navigation; no URL: the one chosen."""
-
-    text: str
-    url: str = ""
+Choice = tuple[str, str]
+ORDERS: tuple[Order, ...] = ("size", "index")
 
 
 def orders(state: State, e: Explanation) -> tuple[Choice, ...]:
     if e.n_terms < 3 or e.combine == "given":
         return ()
-    return (
-        Choice("by size", "" if e.order == "size" else state.terms(order="size").url()),
-        Choice("by index", "" if e.order == "index" else state.terms(order="index").url()),
-    )
+    return tuple((f"by {order}", "" if e.order == order else state.terms(order=order).url()) for order in ORDERS)
 
 
 def pager(state: State, e: Explanation) -> tuple[Choice, ...]:
-    found = []
-    if e.offset > 0:
-        found.append(Choice("‹ previous", state.terms(offset=e.offset - PAGE).url()))
-    if e.offset + PAGE < e.n_terms:
-        found.append(Choice("next ›", state.terms(offset=e.offset + PAGE).url()))
-    return tuple(found)
+    before, after = e.offset - PAGE, e.offset + PAGE
+    found = [("‹ previous", state.terms(offset=before).url())] if e.offset > 0 else []
+    return tuple(found + ([("next ›", state.terms(offset=after).url())] if after < e.n_terms else []))
 
 
 def page(e: Explanation) -> str:

@@ -22,22 +22,6 @@ MOST_READERS = 6
 
 
 @dataclass(frozen=True)
-class Figure:
-    """The running total."""
-
-    caption: str
-    chart: Markup
-
-
-@dataclass(frozen=True)
-class Step:
-    """One step of a formula: MathML and a linked value."""
-
-    formula: Markup
-    value: Markup
-
-
-@dataclass(frozen=True)
 class WhyView:
     """Everything the panel shows. Without `value` it shows a site and asks for a number."""
 
@@ -51,8 +35,8 @@ class WhyView:
     value: str = ""
     tabs: tuple[Tab, ...] = ()
     picture: Picture | None = None
-    figure: Figure | None = None
-    steps: tuple[Step, ...] = ()
+    figure: Picture | None = None  # the running total
+    steps: tuple[tuple[Markup, Markup], ...] = ()  # of the formula, each with its value
     table: Table | None = None
     order: tuple[Choice, ...] = ()
     pager: tuple[Choice, ...] = ()

@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from app.panels import steps
 from app.panels.why.links import Links
+from app.panels.why.pictures import Picture, chart
 from app.render import charts, numbers
 from app.render.cost import of_passes
 from app.render.numbers import exact
@@ -43,14 +44,6 @@ class Form:
 
 
 @dataclass(frozen=True)
-class Way:
-    """How far the number has moved, step by step."""
-
-    caption: str
-    chart: Markup
-
-
-@dataclass(frozen=True)
 class After:
     """The number before and after, each and the change a link."""
 
@@ -59,7 +52,7 @@ class After:
     before: Markup
     after: Markup
     change: Markup
-    way: Way | None = None
+    way: Picture | None = None  # how far the number has moved, step by step
     form: Form | None = None
     more: tuple[tuple[str, Markup], ...] = ()
 
@@ -140,7 +133,7 @@ def form(state: State, address: Address, rate: Rate | None) -> Form:
     )
 
 
-def _way(run: Run, address: Address, k: int, e: Explanation) -> Way | None:
+def _way(run: Run, address: Address, k: int, e: Explanation) -> Picture | None:
     if k < CHART_FROM:
         return None
     if e.kind == "update" and e.n_terms == k + 1 and run.rate.optimizer == "sgd":
@@ -151,7 +144,7 @@ def _way(run: Run, address: Address, k: int, e: Explanation) -> Way | None:
     if not np.isfinite(moved).all() or not moved.any():
         return None
     label = f"How far the number has moved after each of {k} steps; in the end by {signed(float(moved[-1]))}."
-    return Way(f"How far it has moved after each of the {k} steps", charts.by_step(moved, label))
+    return chart(f"How far it has moved after each of the {k} steps", charts.by_step(moved, label))
 
 
 def _more(run: Run, address: Address, links: Links) -> list[tuple[str, Markup]]:
