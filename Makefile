@@ -45,7 +45,7 @@ help:
 	@echo 'make bench    set up and run the benchmarks         (ARGS=… goes to them)'
 	@echo 'make load     a class of a hundred opens a lesson at once (also: soak, kill, replicas; see docs/operations.md)'
 	@echo 'make serve-cluster   serve from several replicas with Ray (see docs/scaling.md)'
-	@echo 'make lint     ruff, mypy and the imports that each part of the code may have'
+	@echo 'make lint     ruff, mypy and the imports that each part may have, dead code'
 	@echo 'make format   let ruff rewrite the code'
 	@echo 'make rehearse build and start what the Dockerfile says, without Docker'
 	@echo 'make clean    remove the environment and what tools left behind'
@@ -89,6 +89,7 @@ lint: $(VENV)/.dev
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/vulture
 
 format: $(VENV)/.dev
 	@$(BIN)/ruff check --fix .
