@@ -6,14 +6,12 @@ from typing import Any
 
 from markupsafe import Markup
 
-from app.parts.base import Here, Part, Scene, Settings
+from app.parts.base import RUN, Here, Part, Scene, Settings
 from app.parts.numbers import Numbers
 from app.parts.table import PARTS
 from app.request.state import State
 from app.services import Services
 from model import Run
-
-RUN = ("model", "text", "target", "bos")
 
 
 def part_html(services: Services, part: Part, run: Run, state: State, settings: Settings) -> Markup:
