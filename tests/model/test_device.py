@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from model.address.parser import Address
-from model.arch.gpt2.network import Attention
+from model.arch.gpt2 import network
 from model.loading import load
 from model.ops.update import Rate
 from model.runtime.device import DeviceError, chosen
@@ -60,7 +60,7 @@ def test_a_network_on_another_device_has_weights_of_its_own() -> None:
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> LanguageModel:
     """A model on `meta`, where an op on tensors of two devices fails as on a GPU; what comes back from it is zeros."""
     monkeypatch.setattr(torch.Tensor, "cpu", lambda t: torch.zeros(t.shape, dtype=t.dtype) if t.is_meta else t)
-    monkeypatch.setattr(Attention, "masked", lambda _self, qk: qk + 0)  # it asks whether its numbers are finite
+    monkeypatch.setattr(network, "causal", lambda qk, d_head: qk + 0)  # it asks whether its numbers are finite
     config, scale = SHAPES["small"]
     return LanguageModel("small", random_network(config, scale), byte_tokenizer(300), device=torch.device("meta"))
 
