@@ -48,6 +48,7 @@ class Gelu(Op):
     """post[t,n] = pre[t,n] · ½(1 + tanh √(2/π)(pre + 0.044715·pre³))."""
 
     name = "gelu"
+    stored_as: tuple[str, ...] = ("gelu_new", "gelu_pytorch_tanh")  # in a config.json; the first is the config's own
     function = Function(
         "gelu_tanh", r"\mathrm{{GELU}}({})", of_sum(gelu_tanh),
         'torch.nn.functional.gelu({}.sum(), approximate="tanh")',
@@ -100,7 +101,7 @@ class Gelu(Op):
 class Relu(Gelu):
     """post[t,n] = max(0, pre[t,n])."""
 
-    name = "relu"
+    name, stored_as = "relu", ("relu",)
     function = Function(
         "relu", r"\max(0,\ {})", of_sum(lambda x: max(0.0, x)), "torch.relu({}.sum())",
         curve=Curve("ReLU", lambda x: max(0.0, x), -3.0, 3.0, "ReLU({})"),
@@ -119,6 +120,9 @@ class Relu(Gelu):
 
     def slope(self, source: str) -> str:
         return along("g") + r"\,[u > 0]"
+
+
+ACTIVATIONS = {stored: op for op in (Gelu, Relu) for stored in op.stored_as}
 
 
 class GatedSilu(Op):

@@ -8,9 +8,10 @@ from typing import Any, ClassVar, Self
 
 from model.arch.base import Config, refuse_others
 from model.errors import CheckpointError
+from model.ops.activation import ACTIVATIONS
 
-# Hugging Face's name for an activation -> ours. The two spellings of the tanh form compute the same function.
-ACTIVATIONS = {"gelu_new": "gelu_new", "gelu_pytorch_tanh": "gelu_new", "relu": "relu"}
+KNOWN = [op.stored_as[0] for op in dict.fromkeys(ACTIVATIONS.values())]
+USE = f"Use {' or '.join(KNOWN)}."
 
 # Settings of a Hugging Face config that change the arithmetic, with the only value this network computes.
 FIXED = {
@@ -41,16 +42,16 @@ class GPT2Config(Config):
         super().__post_init__()
         if self.d_model % self.n_head:
             raise CheckpointError(f"config: {self.n_head} heads do not divide d_model = {self.d_model} evenly")
-        if self.act not in ACTIVATIONS.values():
-            raise CheckpointError(f"config: activation {self.act!r} is unknown", "Use gelu_new or relu.")
+        if self.act not in KNOWN:
+            raise CheckpointError(f"config: activation {self.act!r} is unknown", USE)
 
     @classmethod
     def from_hf(cls, hf: Mapping[str, Any]) -> Self:
         refuse_others(hf, FIXED)
         act = hf.get("activation_function", "gelu_new")
         if act not in ACTIVATIONS:
-            raise CheckpointError(f"config.json: activation_function {act!r} is not supported", "Use gelu_new or relu.")
-        found = {"layer_norm_epsilon": 1e-5, **hf, "activation_function": ACTIVATIONS[act]}
+            raise CheckpointError(f"config.json: activation_function {act!r} is not supported", USE)
+        found = {"layer_norm_epsilon": 1e-5, **hf, "activation_function": ACTIVATIONS[act].stored_as[0]}
         found["n_inner"] = hf.get("n_inner") or 4 * hf["n_embd"]
         return cls(**{ours: found[theirs] for theirs, ours in cls.stored_as.items()})
 

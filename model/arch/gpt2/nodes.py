@@ -23,7 +23,7 @@ from model.arch.pieces import (
     step,
     tokens,
 )
-from model.ops.activation import Gelu, Relu
+from model.ops.activation import ACTIVATIONS
 from model.ops.embedding import Parameter, PositionRow, Tied
 from model.ops.linear import Operand, SumProduct, axes_of
 from model.ops.norm import Affine, Mean, Normalize, NormOp, Scale, Variance
@@ -101,9 +101,9 @@ def _mlp(c: GPT2Config, mlp: str, x: str, out: str, n: int) -> Iterator[Node]:
         f"{mlp}.pre", axes_of("tn"), widen, "Neurons, before the bend", "mlp", n,
         word="neuron in", as_reader="the neurons", stages=step(NEURON, "before the bend", ""),
     )  # fmt: skip
-    bend = Relu(mlp) if c.act == "relu" else Gelu(mlp)
     yield Node(
-        f"{mlp}.post", axes_of("tn"), bend, "Neurons, after the bend", "mlp", n, word="neuron", switch="neuron {}",
+        f"{mlp}.post", axes_of("tn"), ACTIVATIONS[c.act](mlp), "Neurons, after the bend", "mlp", n, word="neuron",
         as_reader="the neuron’s output", stages=step(NEURON, "after the bend"), onward="after the bend",
+        switch="neuron {}",
     )  # fmt: skip
     yield from narrowed(mlp, out, n, has_bias=True)
