@@ -67,7 +67,7 @@ class App(FastAPI):
 
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-    """The default model is loaded before the first request; what waits is called off at the end."""
+    """The default model is loaded before the first request; what waits is cancelled at the end."""
     services: Services = app.state.services
     tune(services.models.entry("").n_parameters, services.settings.threads)
     await services.runs.in_thread(lambda: services.models.get(""))

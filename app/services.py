@@ -43,7 +43,7 @@ class Services:
         return cls(settings, models, runs, JobStore(runs, settings), Generations(models, settings), Templates())
 
     def close(self) -> None:
-        """End the work: jobs and what waits are called off."""
+        """End the work: jobs and what waits are cancelled."""
         self.jobs.close()
         self.generations.close()
         self.runs.close()

@@ -11,8 +11,8 @@ from ray.serve import Application, Deployment
 from ray.serve.config import AutoscalingConfig, AutoscalingContext, AutoscalingPolicy
 
 from app.cluster.front import Front
-from app.cluster.replica import Began, InProcess, process_name
-from app.cluster.routing import Asked
+from app.cluster.replica import InProcess, ResponseHead, process_name
+from app.cluster.routing import ForwardedRequest
 from app.cluster.settings import ClusterSettings
 from app.main import create_app
 from app.services import Services
@@ -35,7 +35,7 @@ class Replica:
         """Tells the cluster that this replica holds that model or job. The app itself keeps and drops them."""
         return name
 
-    async def answer(self, asked: Asked) -> AsyncIterator[Began | bytes]:
+    async def answer(self, asked: ForwardedRequest) -> AsyncIterator[ResponseHead | bytes]:
         """See `InProcess.answer`."""
         if name := serve.get_multiplexed_model_id():
             await self.hold(name)

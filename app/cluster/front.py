@@ -11,8 +11,8 @@ from ray.serve.handle import DeploymentHandle
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
-from app.cluster.replica import Began
-from app.cluster.routing import Asked, route
+from app.cluster.replica import ResponseHead
+from app.cluster.routing import ForwardedRequest, route
 from app.settings import AppSettings
 from app.stores.catalogue import Catalogue
 
@@ -39,19 +39,19 @@ class Front:
                 continue
         return PlainTextResponse("No replica could answer. Try again in a moment.", 503, {"Retry-After": "2"})
 
-    async def passed_on(self, asked: Asked) -> Response:
+    async def passed_on(self, asked: ForwardedRequest) -> Response:
         """A replica's answer, its head read and its body still to come."""
         way = route(asked, self.models)
         handle = self.pools[way.pool]
         if way.holder:
             handle = handle.options(multiplexed_model_id=way.holder)
         answer = handle.answer.remote(asked)
-        began: Began = await anext(answer)
+        began: ResponseHead = await anext(answer)
         response = StreamingResponse(pieces(answer), began.status)
         response.raw_headers = began.headers
         return response
 
-    async def read(self, request: Request) -> Asked | None:
+    async def read(self, request: Request) -> ForwardedRequest | None:
         """The request with its whole body; None where that is too large."""
         body = b""
         async for piece in request.stream():
@@ -59,7 +59,7 @@ class Front:
             if len(body) > self.most:
                 return None
         client = (request.client.host, request.client.port) if request.client else None
-        return Asked(
+        return ForwardedRequest(
             request.method, request.scope["path"], request.scope["query_string"], request.headers.raw, body, client,
             request.scope.get("scheme", "http"),
         )  # fmt: skip

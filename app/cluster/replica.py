@@ -12,13 +12,13 @@ from typing import Any
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Message
 
-from app.cluster.routing import Asked
+from app.cluster.routing import ForwardedRequest
 
 AHEAD = 8  # messages that the app may be ahead of whoever reads its answer
 
 
 @dataclass(frozen=True)
-class Began:
+class ResponseHead:
     """The head of an answer; pieces of its body follow."""
 
     status: int
@@ -43,7 +43,7 @@ class InProcess:
         """What the app does when it stops."""
         await self._life.aclose()
 
-    async def answer(self, asked: Asked) -> AsyncIterator[Began | bytes]:
+    async def answer(self, asked: ForwardedRequest) -> AsyncIterator[ResponseHead | bytes]:
         """The answer's head, then its body piece by piece. Whoever stops reading ends the work."""
         await self.begin()
         messages: asyncio.Queue[Message] = asyncio.Queue(AHEAD)
@@ -52,13 +52,13 @@ class InProcess:
             while (message := await _next(messages, work)) is not None:
                 if message["type"] == "http.response.start":
                     named = (b"x-replica", self.name.encode())
-                    yield Began(message["status"], [*message["headers"], named])
+                    yield ResponseHead(message["status"], [*message["headers"], named])
                 elif message.get("body"):
                     yield message["body"]
         finally:
             work.cancel()
 
-    def scope(self, asked: Asked) -> dict[str, Any]:
+    def scope(self, asked: ForwardedRequest) -> dict[str, Any]:
         return {
             "type": "http",
             "asgi": {"version": "3.0", "spec_version": "2.4"},

@@ -20,7 +20,7 @@ FORM = "application/x-www-form-urlencoded"
 
 
 @dataclass(frozen=True)
-class Asked:
+class ForwardedRequest:
     """A request, as it is passed between processes. `client` is the address it came from."""
 
     method: str
@@ -58,7 +58,7 @@ class Route:
     holder: str = ""
 
 
-def route(asked: Asked, models: Catalogue) -> Route:
+def route(asked: ForwardedRequest, models: Catalogue) -> Route:
     """Every replica has the default model, so only others are looked for; a job goes where it runs."""
     given = asked.parameters()
     below = next((asked.path[len(top) :] for top in JOBS if _is_under(asked.path, top)), None)

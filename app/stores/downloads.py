@@ -28,7 +28,7 @@ class Download(Work):
     _has_noted: bool = field(default=False, init=False, repr=False)
 
     def note(self, done: int, total: int) -> None:
-        """How far it is, at first how much an earlier try left. Raises CalledOff where it was called off."""
+        """How far it is, at first how much an earlier try left. Raises Cancelled where it was cancelled."""
         self.advance(done)
         if not self._has_noted:
             self.found, self._has_noted = done, True
@@ -75,14 +75,14 @@ class Downloads:
         return download
 
     def cancel(self, name: str) -> None:
-        """Call it off: at once while it waits, within a mebibyte while it runs."""
+        """Cancel it: at once while it waits, within a mebibyte while it runs."""
         if download := self.find(name):
-            download.call_off()
+            download.cancel()
 
     def close(self) -> None:
-        """Call all off; what has come is kept."""
+        """Cancel all; what has come is kept."""
         for download in self.current:
-            download.call_off()
+            download.cancel()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _fetch(self, download: Download) -> None:

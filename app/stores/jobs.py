@@ -18,7 +18,7 @@ from app.settings import AppSettings
 from app.stores.budgeted import BudgetedStore, Busy
 from app.stores.catalogue import Catalogue
 from app.stores.learned import Learned, learn, work
-from app.stores.runs import RunStore, key_of, way
+from app.stores.runs import RunStore, key_of, rate_key
 from app.stores.work import Work
 from model import Run
 
@@ -46,7 +46,7 @@ class Job(Work):
 
 def job_id(models: Catalogue, asked: RunQuery) -> str:
     """The name of the work that is asked for, the same in every process. Raises UnknownModel."""
-    parts = [*key_of(models, asked), *way(asked), asked.steps]
+    parts = [*key_of(models, asked), *rate_key(asked), asked.steps]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:20]
 
 
@@ -66,10 +66,10 @@ class JobStore:
         return job_id(self._runs.models, asked)
 
     def close(self) -> None:
-        """Call all off, those that wait at once, those that run before their next step; begin none any more."""
+        """Cancel all, those that wait at once, those that run before their next step; begin none any more."""
         self._is_closed = True
         for job in self.unfinished:
-            job.call_off()
+            job.cancel()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     @property
@@ -100,9 +100,9 @@ class JobStore:
         return job
 
     def cancel(self, id: str) -> None:
-        """Call a job off: at once while it waits, before its next step while it runs."""
+        """Cancel a job: at once while it waits, before its next step while it runs."""
         if job := self.find(id):
-            job.call_off()
+            job.cancel()
 
     def ahead_of(self, job: Job) -> int:
         """How many jobs come before one that waits."""

@@ -29,8 +29,8 @@ T = TypeVar("T")
 READERS = 8  # threads that explain and render; a long text's run, which computes its blocks again, has one for itself
 MOST_RATES = 6  # learning rates whose steps are kept with one run
 
-Way = tuple[float | None, Optimizer]  # how steps are taken: η (None: measured) and the optimizer
-USUAL: Way = (None, "sgd")
+RateKey = tuple[float | None, Optimizer]  # how steps are taken: η (None: measured) and the optimizer
+USUAL_RATE: RateKey = (None, "sgd")
 
 
 class RunKey(NamedTuple):
@@ -44,30 +44,30 @@ class RunKey(NamedTuple):
 
 
 class KeptRun:
-    """A run, and the same run for each of the latest ways of taking learning steps: no step is taken twice."""
+    """A run, and the same run for each of the latest learning rates: no step is taken twice."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self._by_way = LRUCache[Way, Run](MOST_RATES)
+        self._by_rate = LRUCache[RateKey, Run](MOST_RATES)
         self._lock = threading.Lock()
 
-    def with_steps(self, way: Way) -> Run:
-        """The run with steps taken in that way."""
-        if way == USUAL or self.run.patches or self.run.is_long:  # these take no steps
+    def with_steps(self, rate: RateKey) -> Run:
+        """The run with steps taken at that rate."""
+        if rate == USUAL_RATE or self.run.patches or self.run.is_long:  # these take no steps
             return self.run
         with self._lock:
-            if found := self._by_way.get(way):
+            if found := self._by_rate.get(rate):
                 return found
-        eta, optimizer = way
+        eta, optimizer = rate
         made = self.run.at_rate(suggested_rate(self.run, optimizer) if eta is None else Rate(eta, optimizer))
         with self._lock:
-            return self._by_way.setdefault(way, made)
+            return self._by_rate.setdefault(rate, made)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the run and of the steps taken from it in every way."""
+        """Bytes of the run and of the steps taken from it at every rate."""
         with self._lock:
-            others = list(self._by_way.values())
+            others = list(self._by_rate.values())
         bare = self.run.at_rate(None).nbytes
         return self.run.nbytes + sum(max(other.nbytes - bare, 0) for other in others)
 
@@ -141,7 +141,7 @@ class RunStore:
     def _work(self, key: RunKey, kept: KeptRun, asked: RunQuery, work: Callable[[Run], T]) -> T:
         use_threads(kept.run.model.n_parameters, self._threads)
         try:
-            return work(kept.with_steps(way(asked)))
+            return work(kept.with_steps(rate_key(asked)))
         finally:
             self.kept.keep(key, kept)
 
@@ -166,6 +166,6 @@ def key_of(models: Catalogue, asked: RunQuery) -> RunKey:
     return RunKey(entry.name, text, asked.target, asked.bos, asked.changes)
 
 
-def way(asked: RunQuery) -> Way:
+def rate_key(asked: RunQuery) -> RateKey:
     """How learning steps are taken."""
     return asked.eta, asked.optimizer

@@ -1,4 +1,4 @@
-"""A piece of long work: how far it is, when it will be done, and a way to call it off."""
+"""A piece of long work: how far it is, when it will be done, and a way to cancel it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ log = logging.getLogger(__name__)
 Stage = Literal["waiting", "running", "checking", "done", "cancelled", "failed"]
 
 
-class CalledOff(Exception):
-    """Whoever asked for the work has called it off."""
+class Cancelled(Exception):
+    """Whoever asked for the work has cancelled it."""
 
 
 @dataclass
@@ -33,7 +33,7 @@ class Work:
     began: float = field(default=0.0, init=False)
     ended: float = field(default=0.0, init=False)
     error: ReaderError | None = field(default=None, init=False)
-    _is_called_off: bool = field(default=False, init=False, repr=False)
+    _is_cancelled: bool = field(default=False, init=False, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
     @property
@@ -54,20 +54,20 @@ class Work:
         return spent * (self.total - self.done) / achieved
 
     def advance(self, done: float) -> None:
-        """Note how far it is. Raises CalledOff where it was called off."""
-        if self._is_called_off:
-            raise CalledOff
+        """Note how far it is. Raises Cancelled where it was cancelled."""
+        if self._is_cancelled:
+            raise Cancelled
         self.done = done
 
-    def call_off(self) -> None:
+    def cancel(self) -> None:
         """End it: at once while it waits, when it next notes how far it is while it runs."""
         with self._lock:
-            self._is_called_off = not self.is_over
+            self._is_cancelled = not self.is_over
             if self.stage == "waiting":
                 self.stage = "cancelled"
 
     def perform(self, work: Callable[[], object], called: str) -> None:
-        """Do it in this thread, unless it was called off while it waited. What goes wrong is noted, not raised."""
+        """Do it in this thread, unless it was cancelled while it waited. What goes wrong is noted, not raised."""
         with self._lock:
             if self.stage != "waiting":
                 return
@@ -76,7 +76,7 @@ class Work:
         try:
             work()
             stage = "done"
-        except CalledOff:
+        except Cancelled:
             stage = "cancelled"
         except ReaderError as error:
             self.error = error

@@ -12,8 +12,8 @@ from urllib.parse import urlencode
 import pytest
 from fastapi.testclient import TestClient
 
-from app.cluster.replica import Began, InProcess
-from app.cluster.routing import Asked, Route, route
+from app.cluster.replica import InProcess, ResponseHead
+from app.cluster.routing import ForwardedRequest, Route, route
 from app.cluster.settings import ClusterSettings
 from app.main import create_app
 from app.request.state import State
@@ -34,12 +34,12 @@ def client() -> Iterator[TestClient]:
         yield client
 
 
-def got(path: str, **query: str) -> Asked:
-    return Asked("GET", path, urlencode(query).encode(), [(b"host", b"testserver")])
+def got(path: str, **query: str) -> ForwardedRequest:
+    return ForwardedRequest("GET", path, urlencode(query).encode(), [(b"host", b"testserver")])
 
 
-def sent(path: str, body: dict[str, object]) -> Asked:
-    return Asked("POST", path, b"", [(b"content-type", b"application/json")], json.dumps(body).encode())
+def sent(path: str, body: dict[str, object]) -> ForwardedRequest:
+    return ForwardedRequest("POST", path, b"", [(b"content-type", b"application/json")], json.dumps(body).encode())
 
 
 def test_only_another_model_than_the_default_is_looked_for(models: ModelStore):
@@ -48,7 +48,9 @@ def test_only_another_model_than_the_default_is_looked_for(models: ModelStore):
     assert route(got("/explore", model="toy", text=TEXT), models) == Route("pages", "toy")
     assert route(got("/explore", model="../etc", text=TEXT), models) == Route("pages")
     assert route(sent("/api/v1/generate", {"model": "toy", "text": TEXT}), models) == Route("pages", "toy")
-    assert route(Asked("POST", "/x", b"", [(b"content-type", b"application/json")], b"{"), models) == Route("pages")
+    assert route(ForwardedRequest("POST", "/x", b"", [(b"content-type", b"application/json")], b"{"), models) == Route(
+        "pages"
+    )
 
 
 def test_a_job_is_looked_for_where_it_runs(client: TestClient, models: ModelStore):
@@ -59,16 +61,16 @@ def test_a_job_is_looked_for_where_it_runs(client: TestClient, models: ModelStor
     assert route(got(f"/api/v1/jobs/{id}"), models) == here
     assert route(got(f"/api/v1/jobs/{id}/events"), models) == here
     page = State(model="toy", text=TEXT, steps=2, eta=0.01)
-    assert route(Asked("GET", "/learn", page.query().encode(), []), models) == here
-    assert route(Asked("POST", "/learn/cancel", page.query().encode(), []), models) == here
+    assert route(ForwardedRequest("GET", "/learn", page.query().encode(), []), models) == here
+    assert route(ForwardedRequest("POST", "/learn/cancel", page.query().encode(), []), models) == here
     assert route(got("/learn", model="no such"), models) == Route("jobs")
     assert route(got("/learning"), models) == Route("pages")
 
 
-def asked_in_process(app: InProcess, asked: Asked) -> tuple[Began, bytes]:
-    async def ask() -> tuple[Began, bytes]:
+def asked_in_process(app: InProcess, asked: ForwardedRequest) -> tuple[ResponseHead, bytes]:
+    async def ask() -> tuple[ResponseHead, bytes]:
         head, *body = [piece async for piece in app.answer(asked)]
-        assert isinstance(head, Began)
+        assert isinstance(head, ResponseHead)
         return head, b"".join(piece for piece in body if isinstance(piece, bytes))
 
     return asyncio.run(ask())
@@ -115,7 +117,7 @@ def test_who_stops_reading_ends_the_work():
 
     async def read_a_little() -> None:
         answer = InProcess(app, "one").answer(got("/endless"))
-        assert isinstance(await anext(answer), Began)
+        assert isinstance(await anext(answer), ResponseHead)
         await anext(answer)
         await answer.aclose()
         await asyncio.sleep(0.05)
