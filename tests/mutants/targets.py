@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 TERMS, LATEX, WORDS = "tests/model/test_op_terms.py", "tests/model/test_op_latex.py", "tests/model/test_op_words.py"
 BACKWARD, EXPLAIN, LEARN = "tests/model/test_backward.py", "tests/model/test_explain.py", "tests/model/test_learn.py"
+SUMS = "tests/model/test_sum_product.py"
 UPDATE, NETWORK = "tests/model/test_op_update.py", "tests/model/test_op_network.py"
 EXPRESSION, SAMPLE = "tests/model/test_expression.py", "tests/model/test_sample.py"
 QUICK = "not gpt2 and not wide and not plain_loop"  # left out: the slow ones, which see no more
@@ -40,7 +41,7 @@ class Target:
 OP_TESTS = (TERMS, LATEX, WORDS, BACKWARD, EXPLAIN)
 TARGETS = (
     Target("class Lookup", OP_TESTS, 35),
-    Target("class SumProduct", OP_TESTS, 32),
+    Target("class SumProduct", (SUMS, *OP_TESTS), 32),
     Target("class NormOp", OP_TESTS, 48, without=("RootMeanSquare", "Divide")),
     Target("class MaskedScale", OP_TESTS, 60),
     Target("class Gelu", OP_TESTS, 25, without=("GatedSilu",)),
