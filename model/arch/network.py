@@ -1,4 +1,4 @@
-"""What the networks of all architectures share: hook points, the block around the residual stream, the pass back.
+"""What the networks of all architectures share: hook points, the block around the residual stream, the backward pass.
 
 The modules are named so that a hook point's path is its site name: `blocks.0.attn.q`, `ln_final.scale`, … A hook
 on such a point sees that site of a run, with a batch axis in front of the axes that `model.arch.graph` gives.
@@ -32,7 +32,7 @@ class HookPoint(nn.Module):
 
 
 class BackwardPass:
-    """One run's pass back through a module: captured values in, slopes out, under the module's own names.
+    """One run's backward pass through a module: captured values in, slopes out, under the module's own names.
 
     `values` finds a captured site by its full name, without the batch axis; `slopes` collects ∂loss/∂site likewise.
     """

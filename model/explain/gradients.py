@@ -26,9 +26,9 @@ def gradient_rule(run: Explainable, node: Node, at: Place) -> Rule:
     if node.name == "loss":
         return Rule("given", notes=("The loss moves one for one with itself: every slope is counted from here.",))
     groups: list[Group] = []
-    for passer, op in run.graph.gradient_rules(node.name):
+    for consumer, op in run.graph.gradient_rules(node.name):
         found = op.backward(run, node.name, at)
-        via = run.graph.use(node, passer) or f"through {passer.short}"
+        via = run.graph.use(node, consumer) or f"through {consumer.short}"
         groups += [replace(g, label=f"{via}: {g.label}" if g.label else via) for g in found]
     return Rule("sum", tuple(groups), notes=() if groups else (_why_none(run, node, at),))
 

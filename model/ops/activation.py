@@ -1,4 +1,4 @@
-"""The bend of the feed-forward network: GELU in its tanh form, or ReLU."""
+"""The activation of the feed-forward network: GELU in its tanh form, or ReLU."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ class Blockwise:
     """The parts of one pass over `tokens` with what `patches` set. Each gives its captured sites, by name.
 
     Tensors have the axes of `model.arch.graph`, without the batch axis, and lie in the processor's memory wherever the
-    network does its work. The parts of the way back take the slope along what a part puts out, and read captured values
-    by site name.
+    network does its work. The parts of the backward pass take the gradient of what a part puts out, and read captured
+    values by site name.
     """
 
     def __init__(self, model: LoadedModel, tokens: Sequence[int], patches: Sequence[Patch]) -> None:
@@ -50,7 +50,7 @@ class Blockwise:
             call()
         return {site: output[0].cpu() for site, output in captured.items()}
 
-    # -- the way back
+    # -- the backward pass
 
     def unembed_back(self, logits: Tensor) -> Tensor:
         """Along the final norm's output, position by position."""
@@ -61,15 +61,15 @@ class Blockwise:
         slopes: Sites = {}
         last = f"blocks.{len(self._net.blocks) - 1}.resid_post"
         with torch.no_grad():
-            trail = self._trail(values, slopes, "ln_final.")
-            slopes[last] = self._net.ln_final.backward(trail.values(last), self._there(out), trail)
+            at = self._backward_pass(values, slopes, "ln_final.")
+            slopes[last] = self._net.ln_final.backward(at.values(last), self._there(out), at)
         return {site: slope.cpu() for site, slope in slopes.items()}
 
     def block_back(self, n: int, out: Tensor, values: Values) -> Sites:
         """Back through block `n`: slopes of its captured sites, but for `qk`."""
         slopes: Sites = {}
         with torch.no_grad():
-            self._net.block(n).backward(self._there(out), self._trail(values, slopes, f"blocks.{n}."))
+            self._net.block(n).backward(self._there(out), self._backward_pass(values, slopes, f"blocks.{n}."))
         return {site: slope.cpu() for site, slope in slopes.items()}
 
     # -- where the network is
@@ -77,5 +77,5 @@ class Blockwise:
     def _there(self, tensor: Tensor) -> Tensor:
         return tensor.to(self._device)
 
-    def _trail(self, values: Values, slopes: Sites, module: str) -> BackwardPass:
+    def _backward_pass(self, values: Values, slopes: Sites, module: str) -> BackwardPass:
         return BackwardPass(lambda site: self._there(values(site)), slopes, module)

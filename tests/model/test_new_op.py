@@ -71,8 +71,8 @@ class Squared(GPT2):
     def __init__(self, c: GPT2Config) -> None:
         super().__init__(c)
         for block in self.blocks:
-            block.mlp.bend = lambda u: u.clamp(min=0) ** 2
-            block.mlp.bend_backward = lambda u, post, slope: 2 * slope * u.clamp(min=0)
+            block.mlp.act = lambda u: u.clamp(min=0) ** 2
+            block.mlp.act_backward = lambda u, post, slope: 2 * slope * u.clamp(min=0)
 
 
 def nodes(c: GPT2Config) -> Iterator[Node]:

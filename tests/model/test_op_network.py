@@ -97,6 +97,6 @@ def test_the_activations_slope_far_from_zero() -> None:
     x = pre.clone().requires_grad_()
     right = torch.autograd.grad(torch.nn.functional.gelu(x, approximate="tanh").sum(), x)[0]
     post = torch.nn.functional.gelu(pre, approximate="tanh")
-    got = mlp.bend_backward(pre, post, torch.ones_like(pre))
+    got = mlp.act_backward(pre, post, torch.ones_like(pre))
     assert torch.allclose(got, right, atol=1e-12)
-    assert torch.allclose(mlp.bend(pre), post, atol=1e-12)
+    assert torch.allclose(mlp.act(pre), post, atol=1e-12)

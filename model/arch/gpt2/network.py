@@ -1,4 +1,4 @@
-"""GPT-2 in plain PyTorch, every intermediate passing through a named hook point; and the pass back, by hand."""
+"""GPT-2 in plain PyTorch, every intermediate passing through a named hook point; and the backward pass, by hand."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def relu_backward(x: Tensor, post: Tensor, slope: Tensor) -> Tensor:
 
 
 # An activation's name in the config: the function, and (x, post, slope along post) to the slope along x.
-BENDS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor, Tensor, Tensor], Tensor]]] = {
+ACTIVATIONS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor, Tensor, Tensor], Tensor]]] = {
     "gelu_new": (gelu_tanh, gelu_backward),
     "relu": (F.relu, relu_backward),
 }
@@ -143,7 +143,7 @@ def softmax_backward(weights: Tensor, slope: Tensor) -> Tensor:
 
 
 class MLP(Branch):
-    """Widen, bend, narrow: each position on its own."""
+    """Widen, activate, narrow: each position on its own."""
 
     def __init__(self, c: GPT2Config) -> None:
         super().__init__()
@@ -151,17 +151,17 @@ class MLP(Branch):
         self.b_in = nn.Parameter(torch.zeros(c.d_mlp))
         self.W_out = nn.Parameter(torch.empty(c.d_mlp, c.d_model))
         self.b_out = nn.Parameter(torch.zeros(c.d_model))
-        self.bend, self.bend_backward = BENDS[c.act]
+        self.act, self.act_backward = ACTIVATIONS[c.act]
         self.pre, self.post = HookPoint(), HookPoint()
 
     def forward(self, x: Tensor) -> Tensor:
         pre = self.pre(linear(x, self.W_in, self.b_in))
-        return linear(self.post(self.bend(pre)), self.W_out, self.b_out)
+        return linear(self.post(self.act(pre)), self.W_out, self.b_out)
 
     def backward(self, out: Tensor, at: BackwardPass) -> Tensor:
         """The slope along what the neurons read."""
         post = at.keep("post", out @ self.W_out.T)
-        return at.keep("pre", self.bend_backward(at["pre"], at["post"], post)) @ self.W_in.T
+        return at.keep("pre", self.act_backward(at["pre"], at["post"], post)) @ self.W_in.T
 
 
 class GPT2Block(Block):
