@@ -26,12 +26,7 @@ if TYPE_CHECKING:
 LONGEST = 48  # characters of an address shown as a link
 
 
-@dataclass(frozen=True)
-class End:
-    """A number that no other number of the run makes: where it comes from."""
-
-    title: str
-    text: str
+End = tuple[str, str]  # where a number comes from that no other number of the run makes: in a few words, and in more
 
 
 @dataclass(frozen=True)
@@ -43,18 +38,17 @@ class Linked:
 
 
 def end(node: Node, address: Address, e: Explanation) -> End:
+    here = "the chain ends here"
     if e.kind == "set":
-        return End("From you: the chain ends here", " ".join(e.notes))
+        return f"From you: {here}", " ".join(e.notes)
     if address.kind == "grad":
-        return End(
-            "The slope of the loss along itself: the chain ends here", "Every other slope is counted from this one."
-        )
+        return f"The slope of the loss along itself: {here}", "Every other slope is counted from this one."
     if node.is_parameter:
-        text = (
+        once = (
             "Training set this number once. Every run of this model reads the same value; nothing in this run made it."
         )
-        return End("From training: the chain ends here", text)
-    return End("From the text: the chain ends here", "The tokenizer turned what was typed into this id.")
+        return f"From training: {here}", once
+    return f"From the text: {here}", "The tokenizer turned what was typed into this id."
 
 
 def made_from(run: Run, parsed: Address | Calc | None, e: Explanation) -> list[str]:

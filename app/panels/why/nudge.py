@@ -35,18 +35,6 @@ FEWER = (0.1, 0.01, 1e-3)  # the usual distances of a large model
 
 
 @dataclass(frozen=True)
-class Row:
-    """One distance. `off` says how far the secant is from the slope; `lost` where rounding has the better of it."""
-
-    h: str
-    lower: Markup
-    upper: Markup
-    secant: str
-    off: str
-    lost: bool
-
-
-@dataclass(frozen=True)
 class NudgeView:
     """An offer (`url`), the answer (`rows`), or why it cannot be nudged (`refusal`) and what can (`instead`)."""
 
@@ -54,7 +42,7 @@ class NudgeView:
     cost: str = ""
     refusal: str = ""
     instead: Markup | None = None
-    rows: tuple[Row, ...] = ()
+    rows: tuple[tuple[bool, tuple[str, ...]], ...] = ()  # whether rounding has the better of it, and the cells
     slope: str = ""
     verdict: tuple[str, ...] = ()
     chart: Markup | None = None
@@ -147,20 +135,15 @@ def _within(run: Run, place: Address, site: str) -> list[int]:
 # -- the table
 
 
-def _row(state: State, place: Address, nudge: Nudge) -> Row:
+def _row(state: State, place: Address, nudge: Nudge) -> tuple[bool, tuple[str, ...]]:
     def loss(by: float, value: float) -> Markup:
         there = state.change(f"{place}+={by!r}").replace(at="loss", trail=(), offset=0, nudge=None, row=None, col=None)
         href, title = escape(there.url()), escape(f"the run with {place} moved by {by:g}")
         return Markup('<a class="num" href="{}" title="{}">{}</a>').format(Markup(href), title, numbers.full(value, 8))
 
-    return Row(
-        h=numbers.full(nudge.h, 6),
-        lower=loss(-nudge.h, nudge.lower),
-        upper=loss(nudge.h, nudge.upper),
-        secant=exact(nudge.secant),
-        off=_off(nudge),
-        lost=nudge.is_lost and nudge.slope != 0,
-    )
+    is_lost = nudge.is_lost and nudge.slope != 0
+    cells = (loss(-nudge.h, nudge.lower), loss(nudge.h, nudge.upper), exact(nudge.secant))
+    return is_lost, (numbers.full(nudge.h, 6), *cells, "rounding" if is_lost else _off(nudge))
 
 
 def _error(nudge: Nudge) -> float:
