@@ -33,7 +33,7 @@ ifeq ($(origin GPT2),command line)
 test-gpt2: export EVERYNUMBER_GPT2 := $(GPT2)
 endif
 
-.PHONY: help setup run serve-cluster test test-gpt2 fuzz audit bench load soak kill replicas lint format clean chromium pins rehearse
+.PHONY: help setup run serve-cluster test test-gpt2 fuzz mutants audit bench load soak kill replicas lint format clean chromium pins rehearse
 
 help:
 	@echo 'make setup    the environment in .venv: all that running, testing and changing the code needs'
@@ -41,6 +41,7 @@ help:
 	@echo 'make test     set up and run all tests              (ARGS="tests/model -x" runs some of them)'
 	@echo 'make test-gpt2   check GPT-2 itself on published figures, where its weights are   (GPT2=/path/to/gpt2)'
 	@echo 'make fuzz     odd requests to every route, many and new ones each time (see docs/operations.md)'
+	@echo 'make mutants  plant hundreds of small faults in the model and see that tests notice (see docs/testing.md)'
 	@echo 'make audit    compare the pinned packages with known advisories (asks an online service)'
 	@echo 'make bench    set up and run the benchmarks         (ARGS=… goes to them)'
 	@echo 'make load     a class of a hundred opens a lesson at once (also: soak, kill, replicas; see docs/operations.md)'
@@ -68,6 +69,9 @@ test-gpt2: $(VENV)/.test
 
 fuzz: $(VENV)/.test
 	@$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --timeout 3600 --hypothesis-profile fuzz tests/fuzz $(ARGS)
+
+mutants: $(VENV)/.test
+	@$(BIN)/python -m tests.mutants $(ARGS)
 
 audit: $(VENV)/.dev
 	@$(BIN)/pip-audit --strict --disable-pip --no-deps -r constraints.txt $(ARGS)

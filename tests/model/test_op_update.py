@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from model.errors import ReaderError
 from model.ops.update import Rate
 from tests.model.latex import Env, Named, number, sides
 from tests.model.op_oracle import address_of, case_of
@@ -155,3 +156,17 @@ def test_numbers_of_a_later_run_are_named_from_here() -> None:
             assert len(now.used_by) == len(then.used_by)
             assert then.notes[-1] == "In the run after 2 learning steps."
     assert run.explain("loss.step(1)").notes[-1] == "In the run after 1 learning step."
+
+
+@pytest.mark.parametrize("eta", [-1e-9, 1.000001e6, float("nan"), float("inf")])
+def test_rates_that_are_refused(eta: float) -> None:
+    with pytest.raises(ReaderError, match="from 0 up"):
+        _ = case_of("toy").run.at_rate(Rate(eta)).learning
+
+
+@pytest.mark.parametrize("eta", [0, 1e6])
+def test_rates_at_the_edge(eta: float) -> None:
+    run = case_of("toy").run.at_rate(Rate(eta))
+    assert run.learning.rate.eta == eta
+    if not eta:
+        assert np.array_equal(run["W_E.step(3)"], run["W_E"])

@@ -9,12 +9,11 @@ import argparse
 import sys
 import tempfile
 import time
-from collections import Counter
 from pathlib import Path
 
 from tests.mutants.draw import drawn, sample
 from tests.mutants.harmless import HARMLESS
-from tests.mutants.harness import SURVIVED, Verdict, import_libraries, verdicts
+from tests.mutants.harness import CAUGHT, Verdict, import_libraries, verdicts
 from tests.mutants.sources import Mutant
 
 
@@ -24,7 +23,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", default="", help="mutants whose key holds this")
     parser.add_argument("--slice", default="1/1", help="2/4: the second quarter")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--log", type=Path, help="a file to which every verdict is added")
+    parser.add_argument(
+        "--log", type=Path, help="a file that gets every verdict; mutants that are in it are not run again"
+    )
     return parser.parse_args()
 
 
@@ -34,10 +35,15 @@ def chosen(asked: argparse.Namespace) -> list[Mutant]:
     return [m for m in mutants if asked.only in m.key][part - 1 :: parts]
 
 
+def known(log: Path | None) -> dict[str, str]:
+    """Key -> verdict of the mutants that a log has."""
+    lines = log.read_text("utf-8").splitlines() if log and log.exists() else []
+    return {key: result for result, _, key, *_ in (text.split("\t") for text in lines)}
+
+
 def line(verdict: Verdict) -> str:
-    says = " ".join(verdict.message.split())[:160]
-    by = f"  by {verdict.test}: {says}" if verdict.test else ""
-    return f"{verdict.result}  {verdict.seconds:5.1f} s  {verdict.mutant.key}{by}"
+    says = " ".join(verdict.message.split())[:300]
+    return "\t".join((verdict.result, f"{verdict.seconds:.1f} s", verdict.mutant.key, verdict.test, says))
 
 
 def main() -> int:
@@ -47,17 +53,17 @@ def main() -> int:
         print("\n".join(m.key for m in mutants))
         return 0
     import_libraries()
-    started, counts, survivors = time.monotonic(), Counter[str](), []
+    started, found = time.monotonic(), known(asked.log)
+    waiting = [mutant for mutant in mutants if mutant.key not in found]
     with tempfile.TemporaryDirectory() as folder:
-        for verdict in verdicts(mutants, asked.workers, Path(folder)):
-            counts[verdict.result] += 1
-            if verdict.result == SURVIVED:
-                survivors.append(verdict)
+        for verdict in verdicts(waiting, asked.workers, Path(folder)):
+            found[verdict.mutant.key] = verdict.result
             if asked.log:
                 with asked.log.open("a", encoding="utf-8") as log:
                     log.write(line(verdict) + "\n")
-            if asked.draw == "sample" or verdict.result == SURVIVED:
+            if asked.draw == "sample" or verdict.result != CAUGHT:
                 print(line(verdict), flush=True)
+    survivors = [mutant for mutant in mutants if found[mutant.key] != CAUGHT]
     caught = len(mutants) - len(survivors)
     print(f"{len(mutants)} mutants, {caught} caught, {len(survivors)} survived; {len(HARMLESS)} more are harmless "
           f"(docs/testing.md); {time.monotonic() - started:.0f} s")  # fmt: skip

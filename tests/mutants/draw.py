@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import zip_longest
 
 from tests.mutants.harmless import HARMLESS
@@ -14,12 +15,14 @@ from tests.mutants.targets import TARGETS, Target
 SAMPLE = 20
 
 
-def drawn() -> list[Mutant]:
-    """All mutants of `make mutants`."""
+@cache
+def drawn() -> tuple[Mutant, ...]:
+    """All mutants of `make mutants`, well mixed: the first hundred say much of what the rest will."""
     found = list(named_mutants(MISSED_ONCE + NAMED))
     for target in TARGETS:
         found += drawn_from(target)
-    return list({mutant.key: mutant for mutant in found if mutant.key not in HARMLESS}.values())
+    by_key = {mutant.key: mutant for mutant in found if mutant.key not in HARMLESS}
+    return tuple(sorted(by_key.values(), key=lambda mutant: mutant.rank))
 
 
 def drawn_from(target: Target) -> list[Mutant]:
@@ -35,8 +38,7 @@ def sample() -> list[Mutant]:
     """The three that once went unnoticed, and those that rank first of all others."""
     first = list(named_mutants(MISSED_ONCE))
     keys = {mutant.key for mutant in first}
-    rest = sorted((mutant for mutant in drawn() if mutant.key not in keys), key=lambda m: m.rank)
-    return first + spread(rest, SAMPLE - len(first))
+    return first + spread([mutant for mutant in drawn() if mutant.key not in keys], SAMPLE - len(first))
 
 
 def spread(mutants: Sequence[Mutant], n: int) -> list[Mutant]:

@@ -30,7 +30,88 @@ MISSED_ONCE = (
     Named("sign", "Variance.backward", "-2 / d", "2 / d"),
     Named("LaTeX", "Variance.slope", r"r'\,\frac{2}{d}(x - \mu)'", r"r'\,\frac{1}{d}(x - \mu)'"),
 )
-NAMED: tuple[Named, ...] = ()
+# Terms that add up as before though each is wrong, places that differ from the addresses, words of another place.
+NAMED: tuple[Named, ...] = (
+    Named(
+        "right total",
+        "Gelu.backward",
+        "Computed(f'calc({opened})', gate(u))",
+        "Computed(f'calc(2*{opened})', 2 * gate(u))",
+    ),
+    Named(
+        "right total",
+        "Weights.backward",
+        "Group((scale, grad(self.out, at)), label='its own slope')",
+        "Group((grad(self.out, at), MINUS, scale), label='its own slope')",
+    ),
+    Named(
+        "right total",
+        "Mean.forward",
+        "Constant(rf'\\tfrac{{1}}{{{d}}}', 1 / d)",
+        "Constant(rf'\\tfrac{{1}}{{{d + 1}}}', 1 / d)",
+    ),
+    Named(
+        "right total",
+        "Loss.backward",
+        "Constant(rf'\\tfrac{{1}}{{{n}}}', 1 / n)",
+        "Constant(rf'\\tfrac{{1}}{{{n + 1}}}', 1 / n)",
+    ),
+    Named("right total", "Scale.backward", "Constant(r'\\tfrac{1}{2}', 0.5)", "Constant('2', 0.5)"),
+    Named("right total", "Normalize.backward", "grad(self.out, (t, i))", "grad(self.out, (t, i[::-1]))"),
+    Named("right total", "Variance.forward", "Ref(self.x, (at[0], i))", "Ref(self.x, (at[0], i[::-1]))"),
+    Named("right total", "Probabilities.backward", "Ref('probs', at)", "Ref('probs', (t, u))"),
+    Named(
+        "right total",
+        "PositionRow.forward",
+        "Constant(r'\\mathrm{position}', at[0])",
+        "Constant(r'\\mathrm{position}', at[1])",
+    ),
+    Named("wrong place", "Lookup.readers", "[(at[0], every())]", "[(at[0], 0)]"),
+    Named("wrong place", "SumProduct._subtotals", "self.summed[0]", "self.summed[-1]"),
+    Named("wrong place", "Affine.readers", "[at]", "[(at[0], every())]"),
+    Named("wrong place", "TokenLoss.readers", "[(at[0] - 1,)]", "[(at[0],)]"),
+    Named("wrong place", "Weights.backward", "grad(self.out, (h, q, j))", "grad(self.out, (h, j, q))"),
+    Named("wrong place", "MaskedScale.readers", "at[2] <= at[1]", "at[2] < at[1]"),
+    Named("wrong place", "LogProbabilities.readers", "[(at[0], every())]", "[at]"),
+    Named("wrong place", "Exponential._largest", "np.arange(at[1] + 1)", "np.arange(at[1])"),
+    Named(
+        "dropped factor",
+        "SumProduct.slope",
+        "(rf'\\,{o.symbol}' for o in others)",
+        "(rf'\\,{o.symbol}' for o in others[1:])",
+    ),
+    Named("LaTeX", "MaskedScale.formula", "run.size('d_head')", "run.size('d_model')"),
+    Named("LaTeX", "SumProduct.formula", "run.size(AXES[x]) - 1", "run.size(AXES[x])"),
+    Named("LaTeX", "Weights.formula", "q", "k"),
+    Named(
+        "LaTeX",
+        "step_formula",
+        "rf'\\theta_{{{k}}} = \\theta_0 - {total} \\quad (\\theta = {symbol})'",
+        "rf'\\theta_{{{k}}} = \\theta_{{{k - 1}}} - {total} \\quad (\\theta = {symbol})'",
+    ),
+    Named("LaTeX", "moment_rule", "rf'(1-{beta}){beta}^{{{k - 1 - j}}}'", "rf'(1-{beta}){beta}^{{{k - j}}}'"),
+    Named("words", "TokenLoss.plain", "t == run.n_pos - 1", "t == run.n_pos - 2"),
+    Named("words", "MaskedScale.plain", "f'{{t{k}}} comes after {{t{q}}}'", "f'{{t{q}}} comes after {{t{k}}}'"),
+    Named("words", "Lookup.plain", "run.tokens[t]", "run.tokens[0]"),
+    Named("words", "SumProduct.plain", "letter in 'tqk'", "letter in 'tq'"),
+    Named("words", "Exponential.plain", "self._largest(run, at)", "at[2]"),
+    Named(
+        "swapped label",
+        "Normalize.forward",
+        "(Group((deviation,), label='x − mean'), Group((Ref(f'{self.ln}.scale', at[:1]),), label='scale'))",
+        "(Group((deviation,), label='scale'), Group((Ref(f'{self.ln}.scale', at[:1]),), label='x − mean'))",
+    ),
+    Named("swapped label", "step_rule", "f'step {j + 1}'", "f'step {j}'"),
+    Named("swapped label", "Add.forward", "site.rsplit('.', 1)[-1]", "site.split('.', 1)[-1]"),
+    Named(
+        "sign",
+        "LayerNorm.backward",
+        "-normalized.sum(-1) * over[:, 0] - 2 / d * var * centred.sum(-1)",
+        "-normalized.sum(-1) * over[:, 0] + 2 / d * var * centred.sum(-1)",
+    ),
+    Named("only the first", "Lookup.gradient", "slopes[tokens == row].sum(0)", "slopes[tokens == row][0]"),
+    Named("only the first", "slopes_at_the_end", "1 / len(run.scored)", "1 / len(scored)"),
+)
 
 
 class Stale(LookupError):

@@ -77,12 +77,20 @@ def is_number(node: ast.AST) -> bool:
 def sign(spot: Spot) -> Iterator[ast.AST]:
     """−x for x, and a sum for a difference."""
     node = spot.node
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and not is_axis(spot):
         yield node.operand
     if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)) and not is_text(node):
         yield changed(node, op=ast.Sub() if isinstance(node.op, ast.Add) else ast.Add())
     if isinstance(node, ast.Name) and node.id == "MINUS" and isinstance(node.ctx, ast.Load):
         yield ast.parse('Constant("-1", 1.0)', mode="eval").body
+
+
+def is_axis(spot: Spot) -> bool:
+    """True for the −1 of x.sum(−1) and x.shape[−1]: of a matrix, axis 1 is the same."""
+    operand = getattr(spot.node, "operand", None)
+    is_whole = isinstance(operand, ast.Constant) and type(operand.value) is int
+    named = isinstance(spot.parent, ast.keyword) and spot.parent.arg in ("axis", "dim")
+    return is_whole and (named or isinstance(spot.parent, (ast.Call, ast.Subscript)))
 
 
 def is_text(node: ast.BinOp) -> bool:

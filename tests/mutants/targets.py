@@ -13,9 +13,13 @@ ROOT = Path(__file__).resolve().parents[2]
 TERMS, LATEX, WORDS = "tests/model/test_op_terms.py", "tests/model/test_op_latex.py", "tests/model/test_op_words.py"
 BACKWARD, EXPLAIN, LEARN = "tests/model/test_backward.py", "tests/model/test_explain.py", "tests/model/test_learn.py"
 SUMS = "tests/model/test_sum_product.py"
+EDGES = "tests/model/test_op_edges.py"
 UPDATE, NETWORK = "tests/model/test_op_update.py", "tests/model/test_op_network.py"
 EXPRESSION, SAMPLE = "tests/model/test_expression.py", "tests/model/test_sample.py"
-QUICK = "not gpt2 and not wide and not plain_loop"  # left out: the slow ones, which see no more
+QUICK = "not gpt2 and not wide and not embedded and not plain_loop"  # without the slow ones, which see no more
+
+BY_MODEL = (TERMS, LATEX, WORDS, BACKWARD, EXPLAIN)  # their tests run on several models
+SMALLEST = "toy or tiny"
 
 
 @dataclass(frozen=True)
@@ -47,18 +51,18 @@ TARGETS = (
     Target("class Gelu", OP_TESTS, 25, without=("GatedSilu",)),
     Target("class TokenLoss", OP_TESTS, 30),
     Target("class Add", OP_TESTS, 8),
-    Target("class Ref", (EXPRESSION, *OP_TESTS), 15),
-    Target("class Op", OP_TESTS, 5),
+    Target("class Ref", (EXPRESSION, EDGES, *OP_TESTS), 15),
+    Target("class Op", OP_TESTS, 5, without=("Op.picture",)),
     Target("class Values", OP_TESTS, 12),
     Target("def step_rule", (UPDATE, LEARN), 30),
-    Target("class LayerNorm", (NETWORK, BACKWARD), 32,
+    Target("class LayerNorm", (NETWORK, EDGES, BACKWARD), 32,
            ("gelu", "relu_", "softmax_", "Attention.backward", "LayerNorm.", "MLP.", "GPT2.back")),
-    Target("class BackwardPass", (NETWORK, BACKWARD), 12, ("BackwardPass", "Block.", "Network.backward", "causal")),
+    Target("class BackwardPass", (NETWORK, EDGES, BACKWARD), 12, ("BackwardPass", "Block.", "Network.back", "causal")),
     Target("def gradient_rule", (WORDS, LATEX, TERMS, BACKWARD), 25),
-    Target("def site_gradients", (TERMS, LATEX, BACKWARD), 18),
+    Target("def site_gradients", (TERMS, LATEX, EDGES, BACKWARD, LEARN), 18),
     Target("class Learning", (UPDATE, LEARN, EXPRESSION), 28),
-    Target("def expression_rule", (EXPRESSION, EXPLAIN), 38),
-    Target("class Choice", (SAMPLE,), 38),
+    Target("def expression_rule", (EXPRESSION, EDGES, EXPLAIN), 38),
+    Target("class Choice", (SAMPLE, EDGES), 38),
 )  # fmt: skip
 
 
