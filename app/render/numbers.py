@@ -117,6 +117,12 @@ def percent(p: float) -> str:
     return f"{scientific(x, 1)} %"
 
 
+def points(x: float) -> str:
+    """A change of probability in percentage points, with a plus where it is one: +3.10, −0.02."""
+    text = fixed(100 * x, 2)
+    return f"+{text}" if x > 0 and text.strip("0.") else text
+
+
 def decimals_for(largest: float, width: int = 4) -> int:
     """Decimals so that numbers up to `largest` take about `width` figures in a cell: 85.3, 4.04, 0.153."""
     if not math.isfinite(largest) or largest <= 0:

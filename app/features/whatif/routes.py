@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Query
 from starlette.responses import RedirectResponse, Response
 
 from app.dependencies import StateDep
-from app.features.whatif.view import choices, neuron, sets, whatif_view
+from app.features.whatif.view import changes_in_force, choices, neuron, whatif_view
 from app.panels import errors
 from app.panels.loading import model_ready
 from app.panels.selection import target_field
@@ -52,8 +52,8 @@ def render(services: Services, base: Run, changed: Run, state: State, draft: str
         target_field=target_field(base, state),
         wrong="",
         action=WHATIF,
-        sets=sets(base, state),
+        sets=changes_in_force(base, state),
         choices=choices(base),
         draft=draft,
-        found=whatif_view(base, changed, state) if state.changes else None,
+        compared=whatif_view(base, changed, state) if state.changes else None,
     )

@@ -42,12 +42,12 @@ class LearnedNumbers:
     def moved(self, token: int, change: float) -> Markup:
         """How far a token's probability went in all steps, in percentage points."""
         at = self.probs(token)
-        return self.number(difference(after(at, self.k), at), points(change))
+        return self.number(difference(after(at, self.k), at), numbers.points(change))
 
     def lost(self, token: int, size: float) -> Markup:
         """How much of its probability a token lost, as a sentence says it."""
         at = self.probs(token)
-        return self.number(difference(at, after(at, self.k)), points(size).removeprefix("+"), live=True)
+        return self.number(difference(at, after(at, self.k)), numbers.points(size).removeprefix("+"), live=True)
 
     def stepped(self, eta: float, text: str, css: str) -> Markup:
         """The loss after one step at another η: a link of its own, since the page's form carries the page's η."""
@@ -69,9 +69,3 @@ def after(at: str, j: int) -> str:
 
 def difference(later: str, earlier: str) -> str:
     return f"calc({later}-{earlier})"
-
-
-def points(x: float) -> str:
-    """A change of probability in percentage points, with a plus where it is one: +3.10, −0.02."""
-    text = numbers.fixed(100 * x, 2)
-    return f"+{text}" if x > 0 and text.strip("0.") else text

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from app.panels.learning.curve import curve, curve_says, curve_table
 from app.panels.learning.moved import moved
-from app.panels.learning.show import LearnedNumbers, after, difference, points
+from app.panels.learning.show import LearnedNumbers, after, difference
 from app.render import charts, numbers
 from app.render.curves import Line, by_step
 from app.render.templating import Context
@@ -164,7 +164,7 @@ def rest_of_shares(show: LearnedNumbers) -> Markup:
     """The change of all tokens that are not listed."""
     changes = show.learned.changes
     terms = "".join(f"+{show.probs(c.token)}-{after(show.probs(c.token), show.k)}" for c in changes)
-    return show.number(f"calc(0{terms})", points(-sum(c.after - c.before for c in changes)))
+    return show.number(f"calc(0{terms})", numbers.points(-sum(c.after - c.before for c in changes)))
 
 
 def shares_say(show: LearnedNumbers) -> Markup:
