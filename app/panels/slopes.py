@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from itertools import chain
 from weakref import WeakKeyDictionary
 
@@ -13,6 +12,7 @@ from app.render import numbers
 from app.render.curves import LogAxis
 from app.render.heat import STEPS
 from app.render.links import Links
+from app.render.templating import Context
 from app.request.state import State
 from model import Run
 
@@ -69,59 +69,32 @@ class SlopeTints:
 _tints: WeakKeyDictionary[Run, SlopeTints] = WeakKeyDictionary()
 
 
-@dataclass(frozen=True)
-class SlopeRow:
-    """One bar: `block` where a new block begins."""
-
-    block: str
-    words: str
-    link: Markup
-    bar: Markup
-    size: Markup
-
-
-@dataclass(frozen=True)
-class SlopesView:
-    """The chart as a table. `says` compares its ends."""
-
-    axis: Markup
-    rows: tuple[SlopeRow, ...]
-    says: Markup
-
-
-def slopes_view(run: Run, state: State) -> SlopesView:
-    """The slopes' lengths from the first block to the logits."""
-    sites = [("embeddings", "sum of both", "blocks.0.resid_pre")]
-    for n in range(run.model.config.n_layer):
-        shown = SHOWN if n else SHOWN[1:]
-        sites += [(f"block {n}", words, f"blocks.{n}.{site}") for site, words in shown]
+def slopes_view(run: Run, state: State) -> Context:
+    """The slopes' lengths from the first block to the logits, as rows: block, words, site, length; `says` compares."""
     last = run.model.config.n_layer - 1
+    sites = [("embeddings", "sum of both", "blocks.0.resid_pre")]
+    for n in range(last + 1):
+        sites += [(f"block {n}", words, f"blocks.{n}.{site}") for site, words in (SHOWN if n else SHOWN[1:])]
     sites += [("after the blocks", "stream out", f"blocks.{last}.resid_post"), ("after the blocks", "logits", "logits")]
     sizes = {site: float(run.gradient(site).norm()) for _, _, site in sites}
-    axis, cells = LogAxis.over(list(sizes.values())), Links(state)
-    rows, before = [], ""
-    for block, words, site in sites:
-        rows.append(
-            SlopeRow(
-                block if block != before else "",
-                words,
-                cells.link(f"{site}.grad", Markup("<code>{}</code>").format(site), css="num"),
-                axis.bars(sizes[site]),
-                cells.number(length(f"{site}.grad"), numbers.value(sizes[site])),
-            )
-        )
-        before = block
-    return SlopesView(axis.head(), tuple(rows), _says(sizes, cells, last))
+    links = Links(state)
+    return {
+        "axis": LogAxis.over(list(sizes.values())),
+        "links": links,
+        "length": length,
+        "rows": [(*row, sizes[row[2]]) for row in sites],
+        "says": _says(sizes, links, last),
+    }
 
 
-def _says(sizes: dict[str, float], cells: Links, last: int) -> Markup:
+def _says(sizes: dict[str, float], links: Links, last: int) -> Markup:
     enters, leaves = "blocks.0.resid_pre", f"blocks.{last}.resid_post"
     if not (sizes[enters] > 0 and sizes[leaves] > 0):
         return Markup("Some of these slopes are 0 or no numbers here.")
     ratio = sizes[enters] / sizes[leaves]
     steeper, flatter = (enters, leaves) if ratio >= 1 else (leaves, enters)
     at = f"calc(sqrt(sum({steeper}.grad*{steeper}.grad))/sqrt(sum({flatter}.grad*{flatter}.grad)))"
-    times = cells.number(at, numbers.full(max(ratio, 1 / ratio), 3), css="num live")
+    times = links.number(at, numbers.full(max(ratio, 1 / ratio), 3), css="num live")
     return Markup("Where the stream enters, its slope is {} times {} than where it leaves block {}.").format(
         times, "longer" if ratio >= 1 else "shorter", last
     )

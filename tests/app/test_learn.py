@@ -20,6 +20,7 @@ from app.request.state import State
 from app.settings import AppSettings
 from app.stores.learned import learn
 from model import LanguageModel, Run, load
+from model.address.parser import parse
 from model.ops.update import Rate
 from tests.app.conftest import TEXT
 
@@ -99,9 +100,9 @@ def test_the_weights_of_the_page_are_the_models(run: Run):
     slopes = abs(run["blocks.1.mlp.W_in.grad"])
     assert [float(slopes[place.index]) for place in top] == sorted(slopes.ravel().tolist(), reverse=True)[:10]
     view = weights_view(run, state)
-    assert view.at == state.at and view.here.is_here and len(view.movers) == 10
-    assert weights_view(run, State(text=TEXT, at="W_U[3,5]")).at == "W_E[5,3]"
-    assert weights_view(run, State(text=TEXT, at="loss")).site == "blocks.3.mlp.W_out"
+    assert str(view["here"]) == state.at and [at for at, _ in view["rows"]] == [view["here"], *top]
+    assert weights_view(run, State(text=TEXT, at="W_U[3,5]"))["here"] == parse("W_E[5,3]")
+    assert weights_view(run, State(text=TEXT, at="loss"))["here"].site == "blocks.3.mlp.W_out"
 
 
 def test_slopes_of_all_sites(run: Run):

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 import numpy as np
-from markupsafe import Markup
 
-from app.render import numbers
 from app.render.links import Links
-from app.render.numbers import exact
+from app.render.templating import Context
 from app.request.state import State
 from model import Run
 from model.address.parser import Address, Index, parse
@@ -22,49 +19,23 @@ MOVERS = 10
 CHUNK = 1 << 20  # numbers of a slope held at once
 
 
-@dataclass(frozen=True)
-class WeightRow:
-    """One weight: its place (which chooses it), its value before, its slope, its value after one step and after all."""
-
-    place: Markup
-    before: Markup
-    slope: Markup
-    one: Markup
-    all: Markup
-    is_here: bool
-
-
-@dataclass(frozen=True)
-class WeightsView:
-    """The chosen weight and the steepest ones beside it. `choices` are the parameters to choose from, by group."""
-
-    at: str
-    site: str
-    title: str
-    here: WeightRow
-    movers: tuple[WeightRow, ...]
-    choices: tuple[tuple[str, tuple[str, ...]], ...]
-    n: int
-    moves: Markup
-
-
-def weights_view(run: Run, state: State) -> WeightsView:
+def weights_view(run: Run, state: State) -> Context:
     """The weight or matrix at `state.at`; without one, the last block's way out of its neurons. Raises AddressError."""
     asked = chosen(run, state.at)
     top = steepest(run, asked.site)
     here = asked if asked.index and asked.is_single else top[0]
-    cells = Links(state)
-    cells.as_buttons = True
-    return WeightsView(
-        at=str(here),
-        site=here.site,
-        title=run.model.graph[here.site].title,
-        here=_row(run, state, cells, here, here),
-        movers=tuple(_row(run, state, cells, one, here) for one in top),
-        choices=tuple(_choices(run)),
-        n=prod(run.shape(here.site)),
-        moves=_moves(run, state, cells, here),
-    )
+    links = Links(state)
+    links.as_buttons = True
+    return {
+        "node": run.model.graph[here.site],
+        "links": links,
+        "here": here,
+        "rows": [_row(run, state, at) for at in ([] if here in top else [here]) + top],
+        "n_steepest": len(top),
+        "choices": choices(run),
+        "n": prod(run.shape(here.site)),
+        "step": _step(run, here),
+    }
 
 
 def chosen(run: Run, at: str) -> Address:
@@ -108,43 +79,20 @@ def _chunks(shape: tuple[int, ...]) -> Iterator[tuple[int, tuple[Index, ...]]]:
         yield start, (slice(start, min(start + rows, shape[0])), *(slice(None),) * (len(shape) - 1))
 
 
-def _row(run: Run, state: State, cells: Links, at: Address, here: Address) -> WeightRow:
-    place = Markup('<button form="to-weight" name="at" value="{}" class="num"{}><code>[{}]</code></button>').format(
-        at, Markup(' aria-current="true"') if at == here else "", ",".join(map(str, at.index))
-    )
-
-    def number(quantity: str) -> Markup:
-        address = replace(at, quantity=quantity)
-        return cells.number(str(address), figures(float(run.values(address))))
-
-    return WeightRow(place, number(""), number("grad"), number("step"), number(f"step({state.steps})"), at == here)
+def _row(run: Run, state: State, at: Address) -> tuple[Address, list[tuple[Address, float]]]:
+    """One weight's place and its numbers: before, its slope, after one step and after all."""
+    numbers = [replace(at, quantity=quantity) for quantity in ("", "grad", "step", f"step({state.steps})")]
+    return at, [(number, float(run.values(number))) for number in numbers]
 
 
-def figures(x: float) -> str:
-    """Four figures, the last ones kept though they be 0, so that before and after can be compared."""
-    if x == 0 or not 1e-4 <= abs(x) < 1e4:
-        return numbers.value(x)
-    return numbers.fixed(x, max(0, 3 - math.floor(math.log10(abs(x)))))
+def _step(run: Run, at: Address) -> Context:
+    """How far the chosen weight went in one step, and its slope."""
+    slope, before, after = (float(run.values(replace(at, quantity=quantity))) for quantity in ("grad", "", "step"))
+    return {"slope": slope, "way": after - before, "at": f"calc({at}.step-{at})"}
 
 
-def _moves(run: Run, state: State, cells: Links, at: Address) -> Markup:
-    """Which way the chosen weight went in one step, and why."""
-    slope, before, later = (float(run.values(replace(at, quantity=q))) for q in ("grad", "", "step"))
-    if later == before:
-        return Markup("Its slope is too small to move it in float32." if slope else "Its slope is 0, so it stays.")
-    way = "up" if later > before else "down"
-    why = "falls" if (slope < 0) == (later > before) else "rises"
-    moved = cells.number(f"calc({at}.step-{at})", _plus(later - before), css="num live")
-    return Markup("One step moves it {} by {}, the way along which the loss {}.").format(way, moved, why)
-
-
-def _plus(x: float) -> str:
-    return numbers.scientific(x) if abs(x) < 1e-3 else exact(x)
-
-
-def _choices(run: Run) -> Iterator[tuple[str, tuple[str, ...]]]:
+def choices(run: Run) -> dict[str, list[str]]:
     """Every parameter's name under its block's."""
     nodes = [node for node in run.model.graph.parameters if not node.is_view]
-    yield "outside the blocks", tuple(node.name for node in nodes if node.block is None)
-    for n in range(run.model.config.n_layer):
-        yield f"block {n}", tuple(node.name for node in nodes if node.block == n)
+    blocks = {f"block {n}": [node.name for node in nodes if node.block == n] for n in range(run.model.config.n_layer)}
+    return {"outside the blocks": [node.name for node in nodes if node.block is None]} | blocks
