@@ -18,6 +18,7 @@ from app.render import numbers, tokens
 from app.render.menu import menu, offer
 from app.request.paths import share_url
 from app.server.prefix import AppPath, rooted
+from model.weights.hub import megabytes
 
 ROOT = Path(__file__).resolve().parents[2]
 STATIC = ROOT / "static"
@@ -61,6 +62,7 @@ class Templates:
             asset=asset,
             menu=menu,
             offer=offer,
+            megabytes=megabytes,
             NO_START=NO_START,
             htmx_config=json.dumps(HTMX_CONFIG),
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from importlib import metadata
 from itertools import takewhile
 from typing import Annotated
@@ -25,31 +24,19 @@ router = APIRouter(include_in_schema=False)
 EXCERPT = 700  # characters of a model's own card
 
 
-@dataclass(frozen=True)
-class Library:
-    """One package that this is built on."""
-
-    name: str
-    does: str
-    license: str
-
-    @property
-    def version(self) -> str:
-        return metadata.version(self.name)
-
-
-LIBRARIES = (
-    Library("torch", "runs the network", "BSD-3-Clause"),
-    Library("numpy", "recomputes every explanation in float64", "BSD-3-Clause"),
-    Library("safetensors", "reads checkpoints", "Apache-2.0"),
-    Library("tiktoken", "splits text into tokens", "MIT"),
-    Library("fastapi", "answers requests", "MIT"),
-    Library("uvicorn", "serves them", "BSD-3-Clause"),
-    Library("jinja2", "writes the pages", "BSD-3-Clause"),
-    Library("pydantic", "checks what is asked", "MIT"),
-    Library("math-core", "sets the formulas", "MIT"),
-    Library("django-js-lib-htmx", "htmx, which swaps parts of a page", "0BSD"),
-)
+# The packages that this is built on: what each does, and its licence.
+LIBRARIES = {
+    "torch": ("runs the network", "BSD-3-Clause"),
+    "numpy": ("recomputes every explanation in float64", "BSD-3-Clause"),
+    "safetensors": ("reads checkpoints", "Apache-2.0"),
+    "tiktoken": ("splits text into tokens", "MIT"),
+    "fastapi": ("answers requests", "MIT"),
+    "uvicorn": ("serves them", "BSD-3-Clause"),
+    "jinja2": ("writes the pages", "BSD-3-Clause"),
+    "pydantic": ("checks what is asked", "MIT"),
+    "math-core": ("sets the formulas", "MIT"),
+    "django-js-lib-htmx": ("htmx, which swaps parts of a page", "0BSD"),
+}
 
 # The columns of the table of heads: a score's name -> its heading.
 COLUMNS = {
@@ -70,6 +57,7 @@ async def about(services: ServicesDep, model: Annotated[str, Query()] = "") -> R
         State(model=model, text=entry.text),
         excerpts={e.name: excerpt(e) for e in services.models},
         libraries=LIBRARIES,
+        version=metadata.version,
         entry=entry,
     )
     return answers.html(html)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
@@ -20,22 +20,15 @@ from model import Run
 router = APIRouter(include_in_schema=False, dependencies=[Depends(model_ready)])
 
 
-@dataclass(frozen=True)
-class Example:
-    """A sentence and what there is to see in it."""
-
-    text: str
-    shows: str
-
-
-EXAMPLES = (
-    Example(DEFAULT_TEXT, "Who gets the drink? Heads look back at both names."),
-    Example("The keys to the old house", "One key or many? The verb must agree across the words between."),
-    Example("( red [ blue { green", "Which bracket closes first?"),
-    Example("Tom Anna Jack Sarah Tom Anna Jack", "Seen before: a head looks at what followed last time."),
-    Example("Once upon a time, there was a little", "How stories begin."),
-    Example("A young dog is called a", "A fact, kept in the weights."),
-)
+# Sentences to try, and what there is to see in each.
+EXAMPLES = {
+    DEFAULT_TEXT: "Who gets the drink? Heads look back at both names.",
+    "The keys to the old house": "One key or many? The verb must agree across the words between.",
+    "( red [ blue { green": "Which bracket closes first?",
+    "Tom Anna Jack Sarah Tom Anna Jack": "Seen before: a head looks at what followed last time.",
+    "Once upon a time, there was a little": "How stories begin.",
+    "A young dog is called a": "A fact, kept in the weights.",
+}
 
 
 @router.api_route(HOME, methods=["GET", "HEAD"])
@@ -56,7 +49,7 @@ def render(services: Services, run: Run, state: State, origin: str) -> str:
         state,
         run,
         sentence=sentence_view(run, state.select(f"probs[{run.n_pos - 1},{run.target}]")),
-        examples=[(example, State(text=example.text).url()) for example in EXAMPLES if not is_closed],
+        examples=[(text, shows, State(text=text).url()) for text, shows in EXAMPLES.items() if not is_closed],
         toy_url=State(model="toy", text=toy.text).url(),
         target_field="",
         wrong="",

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import RedirectResponse, Response
 
-from app.features.models.view import card, cards
+from app.features.models.view import cards
 from app.request import answers
 from app.request.htmx import HtmxDep
 from app.request.state import State
@@ -42,13 +42,13 @@ async def models(request: Request, services: ServicesDep) -> Response:
 @router.api_route("/models/{name}", methods=["GET", "HEAD"])
 async def model(name: str, request: Request, services: ServicesDep, htmx: HtmxDep) -> Response:
     """One model's card, for HTMX, which takes its progress out of it, and all of it once that is over."""
-    found = card(services.models, name)
+    found = next((card for card in cards(services.models) if card["name"] == name), None)
     if found is None:
         raise UnknownModel(f"There is no model “{name[:80]}” here.")
     if not htmx.wants_part:
-        return RedirectResponse(f"{rooted(MODELS)}#model-{found.name}", 303)
+        return RedirectResponse(f"{rooted(MODELS)}#model-{name}", 303)
     html = services.templates.render("models/_model.html", card=found, **rights(request, services))
-    whole = {} if found.where == "coming" else {"HX-Retarget": f"#model-{name}", "HX-Reselect": f"#model-{name}"}
+    whole = {} if found["where"] == "coming" else {"HX-Retarget": f"#model-{name}", "HX-Reselect": f"#model-{name}"}
     return answers.html(html, headers=HEADERS | whole)
 
 
@@ -89,8 +89,8 @@ def page(request: Request, services: Services, refused: str = "", had_token: boo
         "models/page.html",
         State(text=services.models.entry("").text),
         cards=cards(services.models),
-        used=hub.megabytes(services.models.loaded.nbytes),
-        budget=hub.megabytes(services.models.loaded.budget),
+        used=services.models.loaded.nbytes,
+        budget=services.models.loaded.budget,
         coming=bool(services.models.downloads.current),
         refused=refused,
         had_token=had_token,
