@@ -9,11 +9,7 @@ from app.panels.slopes import SlopeTints
 from app.render import numbers
 from app.render.heat import Scale, css, picture
 from app.render.links import Links
-from app.render.places import (
-    chosen,
-    moved,
-    places,
-)
+from app.render.places import chosen, moved, places
 from app.request.state import State
 from model.address.parser import Address
 from model.arch.base import ATTENTION, Node
@@ -32,9 +28,9 @@ class MapLinks:
         self.run, self.here = run, chosen(run, state.at)
         self.node = run.model.graph[self.here.site]
         self.places = places(run, self.here)
-        self.cells, self.short_cells = Links(state), Links(state)
+        self.links, self.short_links = Links(state), Links(state)
         config = run.model.config
-        self.short_cells.as_buttons |= config.n_layer * config.n_head > MOST_LINKS
+        self.short_links.as_buttons |= config.n_layer * config.n_head > MOST_LINKS
         self.weight_at = self._weight_at()
         has_tints = self.here.quantity == "grad" and not run.patches and not run.is_long
         self.slopes = SlopeTints.of(run) if has_tints else None
@@ -51,16 +47,14 @@ class MapLinks:
         """A site or parameter at the reader's place."""
         is_here = node.name == self.here.site
         at = str(self.here) if is_here else moved(self.run, self.here, node.name)
-        cells = self.short_cells if node.is_parameter or kind == "cell" else self.cells
+        links = self.short_links if node.is_parameter or kind == "cell" else self.links
         tint = css(self.slopes.site(node.name)) if self.slopes else ""
-        return cells.number(at, words or node.short, css=f"{kind} {tint}".rstrip(), current=is_here and kind == "site")
+        return links.number(at, words or node.short, css=f"{kind} {tint}".rstrip(), current=is_here and kind == "site")
 
     def block(self, n: int) -> Markup:
         """The reader's own site in block `n`, so that blocks compare; from outside the blocks its first site."""
-        at = self._in_block(n)
-        return self.cells.number(
-            str(at) if at else moved(self.run, self.here, f"blocks.{n}.resid_pre"), f"block {n}", css="name"
-        )
+        at = self._in_block(n) or moved(self.run, self.here, f"blocks.{n}.resid_pre")
+        return self.links.number(str(at), f"block {n}", css="name")
 
     def _in_block(self, n: int) -> Address | None:
         if self.node.block is None:
@@ -68,16 +62,14 @@ class MapLinks:
         site = self.here.site.replace(f"blocks.{self.node.block}.", f"blocks.{n}.", 1)
         return Address(site, self.here.index, self.here.quantity)
 
-    def heads(self, pattern: Node) -> tuple[Markup, ...]:
+    def heads(self, pattern: Node) -> list[Markup]:
         """A cell for each head of the block that `pattern` is in."""
         here = self.places.get("head") if pattern.block == self.node.block else None
         weights = self._weights(pattern)
-        return tuple(
-            self._numbered(pattern, head, head == here)
-            if weights is None
-            else self._weighed(pattern, head, float(weights[head]), head == here)
-            for head in range(self.run.model.config.n_head)
-        )
+        heads = range(self.run.model.config.n_head)
+        if weights is None:
+            return [self._numbered(pattern, head, head == here) for head in heads]
+        return [self._weighed(pattern, head, float(weights[head]), head == here) for head in heads]
 
     def strip(self, pattern: Node) -> Markup:
         """The heads' weights as one small picture, for networks with too many heads for cells; else nothing."""
@@ -95,8 +87,7 @@ class MapLinks:
         tint = css(int(WEIGHT.steps(np.array([weight]))[0]))
         at = str(Address(pattern.name, (head, *self.weight_at)))
         shown = numbers.compact(weight, is_narrow=self.run.model.config.n_head > NARROW_HEADS)
-        label = "" if self.short_cells.as_buttons else f"head {head}: {shown}"
-        return self.short_cells.number(at, shown, css=f"cell {tint}".rstrip(), current=is_here, label=label)
+        return self._cell(at, shown, tint, is_here, f"head {head}: {shown}")
 
     def _numbered(self, pattern: Node, head: int, is_here: bool) -> Markup:
         """The head's number: leads to the reader's site in that head, if it is one of heads, else to its pattern."""
@@ -106,6 +97,11 @@ class MapLinks:
             at = Address(at.site, tuple(head if axis == "head" else i for axis, i in axes), at.quantity)
         else:
             at = Address(pattern.name, (head, self.places.get("query", slice(None)), slice(None)), self.here.quantity)
-        label = "" if self.short_cells.as_buttons else f"head {head}"
         tint = css(self.slopes.head(pattern.block, head)) if self.slopes else ""
-        return self.short_cells.number(str(at), str(head), css=f"cell {tint}".rstrip(), current=is_here, label=label)
+        return self._cell(str(at), str(head), tint, is_here, f"head {head}")
+
+    def _cell(self, at: str, shown: str, tint: str, is_here: bool, label: str) -> Markup:
+        """Buttons are many on a page, so they do without a label."""
+        links = self.short_links
+        label = "" if links.as_buttons else label
+        return links.number(at, shown, css=f"cell {tint}".rstrip(), current=is_here, label=label)
