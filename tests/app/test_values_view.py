@@ -12,7 +12,7 @@ import pytest
 from bs4 import BeautifulSoup, Tag
 
 from app.panels.values.summary import blocks, plane_blocks, summary
-from app.panels.values.view import ValuesView, values_view
+from app.panels.values.view import values_view
 from app.panels.values.window import MOST_ROWS, page_size, window
 from app.render.figures import Figures
 from app.render.heat import (
@@ -23,7 +23,7 @@ from app.render.heat import (
     picture,
 )
 from app.render.numbers import percent
-from app.render.templating import Templates
+from app.render.templating import Context, Templates
 from app.request.state import DEFAULT_TEXT, State
 from model import Run, load
 from model.address.parser import Address, parse
@@ -44,16 +44,22 @@ def run_of(name: str) -> Run:
     return random_model(name).run(TEXT)
 
 
-def view_of(run: Run, at: str, **state: int) -> ValuesView:
+def view_of(run: Run, at: str, **state: int) -> Context:
     return values_view(run, State(text=run.text, at=at, **state))  # type: ignore[arg-type]
 
 
-def html_of(view: ValuesView) -> str:
+def html_of(view: Context) -> str:
     return Templates().render("values/_values.html", values=view)
 
 
 def page_of(run: Run, at: str, **state: int) -> BeautifulSoup:
     return BeautifulSoup(html_of(view_of(run, at, **state)), "lxml")
+
+
+def next_page(view: Context, field: str) -> str:
+    """Where the pager of an axis leads onward."""
+    pager = next((pager for pager in view["pagers"] if pager["field"] == field), None)
+    return pager["ways"][1][2] or "" if pager else ""
 
 
 def address_of(link: Tag) -> str:
@@ -199,7 +205,7 @@ def test_paging_passes_every_number_once(at: str):
     while True:  # down the pages of rows …
         view = view_of(run, at, row=row, col=0)
         row_starts.append(row)
-        down = next((p.after for p in view.pagers if p.field == "row"), "")
+        down = next_page(view, "row")
         if not down:
             break
         row = int(parse_qs(urlsplit(down).query)["row"][0])
@@ -208,7 +214,7 @@ def test_paging_passes_every_number_once(at: str):
         while True:
             page = page_of(run, at, row=row, col=col)
             seen += checked_cells(run, page) if "onward" not in str(page) else _without_onward(page)
-            right = next((p.after for p in view_of(run, at, row=row, col=col).pagers if p.field == "col"), "")
+            right = next_page(view_of(run, at, row=row, col=col), "col")
             if not right:
                 break
             col = int(parse_qs(urlsplit(right).query)["col"][0])
@@ -222,9 +228,9 @@ def _without_onward(page: BeautifulSoup) -> list[str]:
 def test_a_window_elsewhere_keeps_the_choice_and_leads_back():
     run = run_of("small")
     view = view_of(run, "blocks.0.mlp.pre[2,63]", row=0, col=0)
-    assert "at=blocks.0.mlp.pre[2,63]" in view.back and "col" not in view.back
+    assert "at=blocks.0.mlp.pre[2,63]" in view["back"] and "col" not in view["back"]
     assert not BeautifulSoup(html_of(view), "lxml").select(".grid [aria-current]")
-    assert view_of(run, "blocks.0.mlp.pre[2,63]").back == ""
+    assert view_of(run, "blocks.0.mlp.pre[2,63]")["back"] == ""
 
 
 def test_a_window_past_the_end_is_the_last_one():
@@ -284,9 +290,9 @@ def test_slopes_of_a_large_table_are_computed_only_where_they_are_seen(monkeypat
     monkeypatch.setattr("app.panels.values.summary.LARGE", 1000)
     run = random_model("small").run(TEXT)
     view = view_of(run, "W_E[200,3].grad")
-    assert view.overview is None and "numbers in view" in view.note
+    assert view["overview"] is None and "numbers in view" in view["note"]
     checked_cells(run, BeautifulSoup(html_of(view), "lxml"))
-    assert view_of(run, "W_E[200,3]").overview is not None
+    assert view_of(run, "W_E[200,3]")["overview"] is not None
 
 
 @pytest.mark.parametrize("at", ["blocks.9.attn.q[0,0,0]", "logits[99,0]", "logits[0,1,2]", "logits[", "nothing"])
@@ -296,7 +302,7 @@ def test_what_is_not_there_is_an_address_error(at: str):
 
 
 def test_a_constant_expression_shows_the_loss():
-    assert view_of(run_of("small"), "calc(1+2)").title == "Loss"
+    assert view_of(run_of("small"), "calc(1+2)")["title"] == "Loss"
 
 
 # -- attention

@@ -362,7 +362,7 @@ def test_words(at: str, word: str):
 def test_values_after_steps(at: str):
     run = run_of("embedded")
     view = values_view(run, state_of(run, at))
-    assert re.search(r"after \d steps", view.title)
+    assert re.search(r"after \d steps", view["title"])
     if view.stages:
         links = BeautifulSoup("".join(str(stage.link) for stage in view.stages), "lxml").find_all("a")
         found = [parse_qs(urlsplit(a["href"]).query)["at"][0] for a in links]

@@ -8,6 +8,7 @@ from math import prod
 
 import numpy as np
 
+from app.panels.values.summary import largest_first
 from app.render.links import Links
 from app.render.templating import Context
 from app.request.state import State
@@ -59,17 +60,11 @@ def steepest(run: Run, site: str) -> list[Address]:
     for start, index in _chunks(shape):
         slopes = np.abs(np.nan_to_num(run.part(site, index, "grad").numpy()))
         flat = slopes.ravel()
-        best = np.argsort(-flat, kind="stable")[:MOVERS] if flat.size <= MOVERS else _largest(flat)
-        for n in best.tolist():
+        for n in largest_first(flat, MOVERS):
             place = [int(i) for i in np.unravel_index(n, slopes.shape)]
             found.append((float(flat[n]), (place[0] + start, *place[1:])))
     found.sort(key=lambda pair: (-pair[0], pair[1]))
     return [Address(site, place) for _, place in found[:MOVERS]]
-
-
-def _largest(flat: np.ndarray) -> np.ndarray:
-    some = np.argpartition(-flat, MOVERS - 1)[:MOVERS]
-    return some[np.lexsort((some, -flat[some]))]
 
 
 def _chunks(shape: tuple[int, ...]) -> Iterator[tuple[int, tuple[Index, ...]]]:

@@ -1,8 +1,10 @@
-"""The table of numbers in view: each a link, tinted by size, with its row and column named at the edge."""
+"""The table of numbers in view: each a link, tinted by size, with its row and column named at the edge.
+
+Rows and cells leave out their end tags, as HTML allows: a tenth of a page of numbers would be end tags.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,51 +12,26 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from app.panels.values.stages import onward
-from app.panels.values.summary import (
-    is_too_large,
-    part,
-    summary,
-    whole,
-)
+from app.panels.values.summary import is_too_large, part, summary, whole
 from app.panels.values.window import MOST, Span, Window
 from app.render import numbers
 from app.render.axes import place_html
 from app.render.figures import Figures
 from app.render.heat import Scale, css
 from app.render.links import Links
+from app.render.templating import Context
 from app.render.tokens import token_html
 from model.address.parser import Address
 from model.runtime.run import Run
 
-NOTHING = Markup("")
-
 Array = NDArray[Any]
 
 
-@dataclass(frozen=True)
-class Table:
-    """`head` are header cells, `rows` whole rows; `onward` are rows of what the chosen row becomes.
-
-    Rows and cells leave out their end tags, as HTML allows: a tenth of a page of numbers would be end tags.
-    """
-
-    caption: str
-    corner: str
-    head: Markup
-    rows: Markup
-    n_cols: int
-    unit: str = ""  # a power of ten that all numbers are to be multiplied by
-    is_tiny: bool = False
-    onward_label: str = ""
-    onward: Markup = NOTHING
-
-
-def grid(run: Run, shown: Window, cells: Links) -> Table:
-    """Rows × columns of numbers; of a wrapped axis, lines of 16."""
+def grid(run: Run, shown: Window, links: Links) -> Context:
+    """Rows × columns of numbers; of a wrapped axis, lines of 16. `onward` is what the chosen row becomes."""
     values = _values(run, shown)
-    scale = scale_of(run, shown, values)
     figures = Figures(_unmasked(shown, values))
-    steps = scale.steps(values)
+    steps = scale_of(run, shown, values).steps(values)
     rows = []
     for y, r in enumerate(shown.rows.places):
         line = [_row_head(run, shown, r)]
@@ -62,20 +39,18 @@ def grid(run: Run, shown: Window, cells: Links) -> Table:
             if not shown.has(r, c):
                 break
             kind = "masked" if shown.masks(r, c) else css(int(steps[y, x]))
-            line.append(_cell(cells, shown.at(r, c), figures.show(float(values[y, x])), kind, shown.chosen == (r, c)))
+            line.append(_cell(links, shown.at(r, c), figures.show(float(values[y, x])), kind, shown.chosen == (r, c)))
         rows.append(f"<tr>{''.join(line)}\n")
-    label, more = _onward(run, shown, cells)
-    return Table(
-        caption=_caption(shown),
-        corner=f"{shown.rows.axis} \\ {shown.cols.axis}" if shown.kind == "grid" else shown.rows.axis,
-        head=Markup("").join(_col_head(run, shown, c) for c in shown.cols.places),
-        rows=Markup("".join(rows)),
-        n_cols=len(shown.cols.places),
-        unit=figures.unit,
-        is_tiny=figures.is_tiny and not figures.unit,
-        onward_label=label,
-        onward=more,
-    )
+    return {
+        "caption": _caption(shown),
+        "corner": f"{shown.rows.axis} \\ {shown.cols.axis}" if shown.kind == "grid" else shown.rows.axis,
+        "head": Markup("").join(_col_head(run, shown, c) for c in shown.cols.places),
+        "rows": Markup("".join(rows)),
+        "n_cols": len(shown.cols.places),
+        "figures": figures,
+        "row": shown.rows.on.start,
+        "onward": _onward(run, shown, links),
+    }
 
 
 def _values(run: Run, shown: Window) -> Array:
@@ -104,9 +79,9 @@ def _unmasked(shown: Window, values: Array) -> Array:
     return kept if kept.size else values
 
 
-def _cell(cells: Links, at: str, text: str, kind: str, is_chosen: bool) -> str:
+def _cell(links: Links, at: str, text: str, kind: str, is_chosen: bool) -> str:
     named = f' class="{kind}"' if kind else ""
-    return f"<td{named}>{cells.number(at, text, current=is_chosen)}"
+    return f"<td{named}>{links.number(at, text, current=is_chosen)}"
 
 
 def _row_head(run: Run, shown: Window, r: int) -> str:
@@ -138,11 +113,11 @@ def _extent(span: Span) -> str:
     return f"{span.axis} {span.start} to {span.stop - 1}"
 
 
-def _onward(run: Run, shown: Window, cells: Links) -> tuple[str, Markup]:
+def _onward(run: Run, shown: Window, links: Links) -> Markup:
     """What the numbers of the chosen row become at the next sites, under the same columns."""
     node = run.model.graph[shown.address.site]
     if shown.kind != "grid" or len(shown.rows.on) != 1 or shown.address.quantity:
-        return "", NOTHING
+        return Markup("")
     r = shown.rows.on.start
     rows = []
     for site, words in onward(run, node):
@@ -153,11 +128,9 @@ def _onward(run: Run, shown: Window, cells: Links) -> tuple[str, Markup]:
         for c, x in zip(shown.cols.places, values.tolist(), strict=True):
             kind = "masked" if shown.masks(r, c) else _tint(scale, x)
             place = str(shown.at(r, c)).replace(shown.address.site, site, 1)
-            line.append(_cell(cells, place, figures.show(x), kind, False))
+            line.append(_cell(links, place, figures.show(x), kind, False))
         rows.append(f"<tr{' class=tiny' if figures.is_tiny and not figures.unit else ''}>{''.join(line)}\n")
-    if not rows:
-        return "", NOTHING
-    return f"Row {r} goes on: what its numbers become", Markup("".join(rows))
+    return Markup("".join(rows))
 
 
 def _row_axis(shown: Window) -> int:
@@ -171,28 +144,32 @@ def _tint(scale: Scale, x: float) -> str:
 # -- one number for each position
 
 
-def listing(run: Run, shown: Window, cells: Links) -> Table:
+def listing(run: Run, shown: Window, links: Links) -> Context:
     """A row for each position: its token, its number, and a bar; for the loss also the token it was scored on."""
     site = shown.address.site
     values = part(run, shown.address, shown.index)
     of = summary(run, whole(shown.address))
-    figures, scale, low = Figures(values), of.scale, of.low
+    figures, scale = Figures(values), of.scale
     is_scored, is_id = site == "loss_per_token", site == "tokens"
     rows = []
     for r, x in zip(shown.rows.places, values.tolist(), strict=True):
-        kind = "" if is_id else _tint(scale, x)
         line = _row_head(run, shown, r)
         line += f'<td class="next">{token_html(run.model.tokenizer, run.next_token(r))}' if is_scored else ""
-        line += _cell(cells, shown.at(r, 0), figures.show(x), kind, shown.chosen == (r, 0))
-        line += "" if is_id else f'<td class="size">{_bar(x, scale, is_signed=bool(low < 0))}'
+        line += _cell(links, shown.at(r, 0), figures.show(x), "" if is_id else _tint(scale, x), shown.chosen == (r, 0))
+        line += "" if is_id else f'<td class="size">{_bar(x, scale, is_signed=bool(of.low < 0))}'
         rows.append(f"<tr>{line}\n")
     title = "id" if is_id else "loss" if is_scored else site.rsplit(".", 1)[-1]
-    names = (["predicts"] if is_scored else []) + [title] + ([] if is_id else [""])
-    head = Markup("").join(
-        Markup('<th scope="col">{}</th>').format(name) if name else Markup('<td class="size"></td>') for name in names
-    )
-    caption = f"{site}, pos {shown.rows.start} to {shown.rows.stop - 1}"
-    return Table(caption, "pos" if not is_scored else "after", head, Markup("".join(rows)), len(names), figures.unit)
+    head = [f'<th scope="col">{name}</th>' for name in (["predicts"] if is_scored else []) + [title]]
+    head += [] if is_id else ['<td class="size"></td>']
+    return {
+        "caption": f"{site}, pos {shown.rows.start} to {shown.rows.stop - 1}",
+        "corner": "after" if is_scored else "pos",
+        "head": Markup("".join(head)),
+        "rows": Markup("".join(rows)),
+        "n_cols": len(head),
+        "figures": figures,
+        "onward": "",
+    }
 
 
 def _bar(x: float, scale: Scale, *, is_signed: bool) -> str:

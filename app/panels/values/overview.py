@@ -6,31 +6,19 @@ largest size in it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import isqrt
 
 import numpy as np
 from markupsafe import Markup
 
+from app.panels.values import summary
 from app.panels.values.legend import legend
-from app.panels.values.summary import (
-    COLS,
-    ROWS,
-    Blocks,
-    Summary,
-    head_blocks,
-    is_too_large,
-    kept,
-    largest_in,
-    matrix,
-    plane_blocks,
-    summary,
-    whole,
-)
+from app.panels.values.summary import Blocks, Summary, whole
 from app.panels.values.window import MOST, Window
 from app.render import numbers
 from app.render.heat import picture
 from app.render.links import Links
+from app.render.templating import Context
 from model.address.parser import Address, Index
 from model.arch.base import ATTENTION, HEADS, stacked_axis
 from model.runtime.run import Run
@@ -39,33 +27,24 @@ CELLS = 900  # cells of all heads' pictures together; half as many beside a stri
 AREAS_ACROSS, AREAS = 10, 20  # links on the strip: across, and in all
 
 
-@dataclass(frozen=True)
-class Overview:
-    """`heads` are list items, one a head; `strip` the picture of the matrix that the window is cut from."""
+def overview(run: Run, shown: Window, links: Links, value: float | None) -> Context | None:
+    """The overview of the tensor in `shown`; None where there is nothing to see: token ids, a single number.
 
-    label: str
-    heads: Markup
-    n_heads: int
-    strip: Markup
-    strip_label: str
-    legend: Markup
-
-
-def overview(run: Run, shown: Window, cells: Links, value: float | None) -> Overview | None:
-    """The overview of the tensor in `shown`; None where there is nothing to see: token ids, a single number."""
-    if shown.kind == "single" or shown.address.site == "tokens" or is_too_large(run, shown.address):
+    `heads` are list items, one a head; `strip` the picture of the matrix that the window is cut from.
+    """
+    if shown.kind == "single" or shown.address.site == "tokens" or summary.is_too_large(run, shown.address):
         return None
-    of = summary(run, whole(shown.address))
+    of = summary.summary(run, whole(shown.address))
     has_heads = len(shown.axes) == 3 and shown.axes[shown.fixed[0][0]] in HEADS
     is_cut = not (shown.rows.is_whole and shown.cols.is_whole)
-    return Overview(
-        label=_label(run, shown, of),
-        heads=_heads(run, shown, of, cells) if has_heads else Markup(""),
-        n_heads=run.size(shown.axes[shown.fixed[0][0]]) if has_heads else 0,
-        strip=_strip(run, shown, of, cells) if is_cut else Markup(""),
-        strip_label=_strip_label(run, shown) if is_cut else "",
-        legend=legend(of, value) if of.low < of.high else Markup(""),
-    )
+    return {
+        "label": _label(run, shown, of),
+        "heads": _heads(run, shown, of, links) if has_heads else "",
+        "n_heads": run.size(shown.axes[shown.fixed[0][0]]) if has_heads else 0,
+        "strip": _strip(run, shown, of, links) if is_cut else "",
+        "strip_label": _strip_label(run, shown) if is_cut else "",
+        "legend": legend(of, value) if of.low < of.high else "",
+    }
 
 
 def _label(run: Run, shown: Window, of: Summary) -> str:
@@ -84,18 +63,18 @@ def _label(run: Run, shown: Window, of: Summary) -> str:
 # -- heads
 
 
-def _heads(run: Run, shown: Window, of: Summary, cells: Links) -> Markup:
+def _heads(run: Run, shown: Window, of: Summary, links: Links) -> Markup:
     """One picture a head on the tensor's own scale."""
     axis = stacked_axis(shown.axes)
     n = run.size(shown.axes[axis])
     rows, cols = _head_size(shown, n)
-    cut = head_blocks(run, whole(shown.address), rows, cols)
+    cut = summary.head_blocks(run, whole(shown.address), rows, cols)
     here = dict(shown.fixed)
     steps = of.scale.steps(cut.largest)
     items = []
     for head in range(n):
         is_here = here.get(axis) == head
-        link = cells.number(_in_head(shown, axis, head), f"head {head}", css="to", current=is_here)
+        link = links.number(_in_head(shown, axis, head), f"head {head}", css="to", current=is_here)
         items.append(Markup('<li class="head">{}{}</li>').format(picture(steps[head], f"head-{head}"), link))
     return Markup("").join(items)
 
@@ -123,16 +102,16 @@ def _in_head(shown: Window, axis: int, head: int) -> str:
 # -- the strip
 
 
-def _strip(run: Run, shown: Window, of: Summary, cells: Links) -> Markup:
+def _strip(run: Run, shown: Window, of: Summary, links: Links) -> Markup:
     """The matrix in blocks, each as deep as its largest number, under a layer of links."""
-    cut = plane_blocks(run, whole(shown.address), shown.plane)
+    cut = summary.plane_blocks(run, whole(shown.address), shown.plane)
     rows = len(cut.row_edges) - 1
     marks = _frame(shown, cut.row_edges, cut.col_edges) + _spot(shown, cut.row_edges, cut.col_edges)
     drawn = picture(of.scale.steps(cut.largest), "strip", marks)
     key = ("areas", str(shown.plane))
-    targets: list[list[Target]] = kept(run, whole(shown.address), key, lambda: _targets(run, shown, cut))
+    targets: list[list[Target]] = summary.kept(run, whole(shown.address), key, lambda: _targets(run, shown, cut))
     areas = Markup("").join(
-        Markup("<div>{}</div>").format(Markup("").join(_area(shown, target, cells) for target in line))
+        Markup("<div>{}</div>").format(Markup("").join(_area(shown, target, links) for target in line))
         for line in targets
     )
     size = "low" if rows <= 2 else "tall" if rows >= 8 else "mid"
@@ -144,21 +123,21 @@ Target = tuple[int, int, float]  # row, column, number
 
 def _targets(run: Run, shown: Window, cut: Blocks) -> list[list[Target]]:
     """Where each area of the strip leads: to the number of largest size in it."""
-    x = matrix(run, shown.address, shown.plane)
+    x = summary.matrix(run, shown.address, shown.plane)
     rows, cols = cut.largest.shape
     across = min(AREAS_ACROSS, -(-x.shape[1] // MOST), cols)
     down = max(1, min(AREAS // across, -(-x.shape[0] // MOST), rows))
 
     def target(i: int, j: int) -> Target:
-        r, c = largest_in(x, cut, _part(i, down, rows), _part(j, across, cols))
+        r, c = summary.largest_in(x, cut, _part(i, down, rows), _part(j, across, cols))
         return r, c, float(x[r, c])
 
     return [[target(i, j) for j in range(across)] for i in range(down)]
 
 
-def _area(shown: Window, target: Target, cells: Links) -> Markup:
+def _area(shown: Window, target: Target, links: Links) -> Markup:
     r, c, value = target
-    return cells.number(_cell(shown, r, c), "", css="area", label=f"largest here: {numbers.rough(value)}")
+    return links.number(_cell(shown, r, c), "", css="area", label=f"largest here: {numbers.rough(value)}")
 
 
 def _part(i: int, parts: int, n: int) -> range:
@@ -177,7 +156,7 @@ def _strip_label(run: Run, shown: Window) -> str:
     """What the strip shows: which part of the tensor, and how many numbers a mark stands for."""
     shape = [run.size(axis) for a, axis in enumerate(shown.axes) if a not in dict(shown.fixed)]
     rows, cols = (1, shape[0]) if len(shape) == 1 else (shape[0], shape[1])
-    each = -(-rows // min(rows, ROWS)) * -(-cols // min(cols, COLS))
+    each = -(-rows // min(rows, summary.ROWS)) * -(-cols // min(cols, summary.COLS))
     part = "".join(f"{shown.axes[a]} {i}: " for a, i in shown.fixed)
     mark = "a mark a number" if each == 1 else f"a mark is the largest of up to {numbers.count(each)}"
     words = f"{part}{' × '.join(map(numbers.count, shape))}, {mark}. A click goes to the largest number there."

@@ -179,6 +179,14 @@ def largest_in(x: Floats, cut: Blocks, block_rows: range, block_cols: range) -> 
     return int(r0 + r), int(c0 + c)
 
 
+def largest_first(x: NDArray[Any], most: int) -> list[int]:
+    """Indices of up to `most` largest numbers of a vector, the largest first, the lower index first on a tie."""
+    n = min(most, len(x))
+    found = np.argpartition(-x, n - 1)[:n]
+    order: list[int] = found[np.lexsort((found, -x[found]))].tolist()
+    return order
+
+
 # -- summaries
 
 
