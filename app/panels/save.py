@@ -5,11 +5,11 @@ The form carries the run once; a link for each file would repeat a long text man
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
 from app.render import numbers
+from app.render.templating import Context
 from app.request.state import State
 from app.server.prefix import AppPath, rooted
 from model.address.parser import Address
@@ -19,57 +19,32 @@ if TYPE_CHECKING:
     from model.explain.explanation import Explanation
 
 MOST_AS_TEXT = 1_000_000  # numbers; more are offered as NPY alone
-TEXTS = ("csv", "json")
+FORMATS = ("csv", "json", "npy")
+
+File = tuple[str, str, int]  # its name in the menu, where it is, and how deep it goes where that is asked
 
 
-@dataclass(frozen=True)
-class File:
-    """One file: its name in the menu and where it is, with a parameter if it takes one beside the run and `at`."""
-
-    text: str
-    path: str
-    name: str = ""
-    value: str = ""
-
-
-@dataclass(frozen=True)
-class Row:
-    """Files of one thing."""
-
-    title: str
-    files: tuple[File, ...]
-
-
-@dataclass(frozen=True)
-class Downloads:
-    """A menu. `hidden` are the form's fields: the run and the address. In a frame, files need a window of their own."""
-
-    hidden: tuple[tuple[str, str], ...]
-    rows: tuple[Row, ...]
-    is_framed: bool
-
-
-def of_number(state: State, e: Explanation) -> Downloads:
+def of_number(state: State, e: Explanation) -> Context:
     """Of one number: its explanation as a page, a notebook, and its terms."""
     page = _path(state, "why.html")
-    rows = [
-        Row("To read without this site", (File("a page", page), File("with its inputs’ inputs", page, "depth", "2"))),
-        Row("To compute it again", (File("a notebook", _path(state, "notebook.ipynb")),)),
-    ]
+    rows = {
+        "To read without this site": [("a page", page, 0), ("with its inputs’ inputs", page, 2)],
+        "To compute it again": [("a notebook", _path(state, "notebook.ipynb"), 0)],
+    }
     if e.combine != "given" and e.n_terms > 0:
-        rows.append(Row(_terms(e), _formats(state, "terms")))
-    return _menu(state, state.at, *rows)
+        rows[_terms(e)] = _files(state, "terms")
+    return _menu(state, state.at, rows)
 
 
-def of_table(run: Run, state: State, address: Address, shown: str) -> tuple[Downloads, ...]:
+def of_table(run: Run, state: State, address: Address, shown: str) -> list[Context]:
     """Of a table: the numbers in view, and all of the site."""
     whole = str(Address(address.site, (), address.quantity))
     size = prod(run.shape(address.site))
-    found = [_menu(state, shown, Row("Numbers shown", _formats(state, "values")))]
+    menus = [_menu(state, shown, {"Numbers shown": _files(state, "values")})]
     if size > 1:
-        formats = _formats(state, "values") if size <= MOST_AS_TEXT else _formats(state, "values")[len(TEXTS) :]
-        found.append(_menu(state, whole, Row(f"All {numbers.count(size)} of {whole}", formats)))
-    return tuple(found)
+        files = _files(state, "values", FORMATS if size <= MOST_AS_TEXT else ("npy",))
+        menus.append(_menu(state, whole, {f"All {numbers.count(size)} of {whole}": files}))
+    return menus
 
 
 def _terms(e: Explanation) -> str:
@@ -78,8 +53,8 @@ def _terms(e: Explanation) -> str:
     return f"All {numbers.count(e.n_terms)} terms" if e.n_terms > 1 else "Its term"
 
 
-def _formats(state: State, what: str) -> tuple[File, ...]:
-    return tuple(File(ending.upper(), _path(state, f"{what}.{ending}")) for ending in (*TEXTS, "npy"))
+def _files(state: State, what: str, formats: tuple[str, ...] = FORMATS) -> list[File]:
+    return [(ending.upper(), _path(state, f"{what}.{ending}"), 0) for ending in formats]
 
 
 def _path(state: State, name: str) -> str:
@@ -87,6 +62,8 @@ def _path(state: State, name: str) -> str:
     return f"export/{name}" if state.is_packed else rooted(AppPath(f"/export/{name}"))
 
 
-def _menu(state: State, at: str, *rows: Row) -> Downloads:
+def _menu(state: State, at: str, rows: dict[str, list[File]]) -> Context:
+    """`hidden` are the form's fields: the run and the address. In a frame, files need a window of their own."""
     run = [pair for pair in state.run_query if not (state.is_packed and pair[0] == "text")]
-    return Downloads((*run, ("at", at)), rows, state.is_framed)
+    first = next(iter(rows.values()))[0][1]
+    return {"hidden": [*run, ("at", at)], "action": first, "rows": rows, "is_framed": state.is_framed}

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from markupsafe import Markup
 
 from app.render import cost, numbers
 from app.render.links import Links
 from app.render.numbers import exact
+from app.render.templating import Context
 from app.render.tokens import token_html
 from app.request.state import State
 from model import Run
@@ -25,77 +24,31 @@ MOST_TOKENS, AROUND, AT_THE_END = 96, 32, 4
 ROLES = {"pos": "", "query": "query", "key": "key"}
 
 
-@dataclass(frozen=True)
-class Token:
-    """One token of the sentence; `link` selects it. `gap` leads to tokens before it that are left out, if there are."""
+def sentence_view(run: Run, state: State) -> Context:
+    """`state.at` is the selected address: its positions are marked among the tokens.
 
-    position: int
-    link: Markup
-    shown: Markup
-    id: int
-    bytes: str
-    gap: Markup = Markup("")
-
-
-@dataclass(frozen=True)
-class Guess:
-    """One likely next token: `width` is its bar in percent, `number` its probability as a link."""
-
-    shown: Markup
-    name: str
-    width: float
-    number: Markup
-    target_url: str
-    is_target: bool
-
-
-@dataclass(frozen=True)
-class Sentence:
-    """All that the section shows. `rest` is the probability of all tokens that are not listed, as a link.
-
-    `n_set` is how many numbers the reader set.
+    `rest` is the probability of all tokens that are not listed; `n_set` how many numbers the reader set.
     """
-
-    tokens: tuple[Token, ...]
-    last: Token
-    target: Markup
-    target_is_own: bool
-    is_sequence: bool
-    loss: Markup
-    guesses: tuple[Guess, ...]
-    n_rest: int
-    rest: Markup
-    own_url: str
-    sequence_url: str
-    cost: str
-    can_learn: bool
-    n_set: int
-
-
-def sentence_view(run: Run, state: State) -> Sentence:
-    """`state.at` is the selected address: its positions are marked among the tokens."""
-    cells = Links(state)
-    tokenizer, last = run.model.tokenizer, run.n_pos - 1
-    tokens = tuple(token_views(run, cells, roles(run, state.at)))
-    top = listed(run)
+    links, tokenizer, last = Links(state), run.model.tokenizer, run.n_pos - 1
+    top = likeliest(run)
     rest = 1.0 - sum(p for _, p in top)
-    closed = "calc(1" + "".join(f"-probs[{last},{v}]" for v, _ in top) + ")"
-    return Sentence(
-        tokens=tokens,
-        last=tokens[-1],
-        target=token_html(tokenizer, run.target),
-        target_is_own=run.target_is_own,
-        is_sequence=run.is_sequence,
-        loss=cells.number("loss", exact(float(run.tensor("loss"))), css="num live"),
-        guesses=tuple(guess_views(run, state, cells, top)),
-        n_rest=run.model.config.d_vocab - len(top),
-        rest=cells.number(closed, numbers.percent(max(rest, 0.0))),
-        own_url=state.aim("").url(),
-        sequence_url=state.aim("sequence").url(),
-        cost=cost.of_text(run),
-        can_learn=not run.is_long,
-        n_set=numbers_set(run),
-    )
+    others = "calc(1" + "".join(f"-probs[{last},{v}]" for v, _ in top) + ")"
+    return {
+        "tokens": token_views(run, links, roles(run, state.at)),
+        "last": {"position": last, "shown": token_html(tokenizer, run.tokens[last])},
+        "target": token_html(tokenizer, run.target),
+        "target_is_own": run.target_is_own,
+        "is_sequence": run.is_sequence,
+        "loss": links.number("loss", exact(float(run.tensor("loss"))), css="num live"),
+        "guesses": [_guess(run, state, links, token, p) for token, p in top],
+        "n_rest": run.model.config.d_vocab - len(top),
+        "rest": links.number(others, numbers.percent(max(rest, 0.0))),
+        "own_url": state.aim("").url(),
+        "sequence_url": state.aim("sequence").url(),
+        "cost": cost.of_text(run),
+        "can_learn": not run.is_long,
+        "n_set": numbers_set(run),
+    }
 
 
 def numbers_set(run: Run) -> int:
@@ -107,7 +60,7 @@ def numbers_set(run: Run) -> int:
     return sum(int(np.count_nonzero(mask)) for mask in masks.values())
 
 
-def listed(run: Run) -> list[tuple[int, float]]:
+def likeliest(run: Run) -> list[tuple[int, float]]:
     """The likeliest next tokens with their probabilities, and the target where it is not among them."""
     top = run.top(GUESSES)
     if run.is_sequence or run.target in dict(top):
@@ -115,25 +68,29 @@ def listed(run: Run) -> list[tuple[int, float]]:
     return [*top, (run.target, float(run.value_at("probs", (run.n_pos - 1, run.target))))]
 
 
-def token_views(run: Run, cells: Links, marked: dict[int, str]) -> list[Token]:
-    """All tokens; of a long text those around the marked ones and the end."""
+def token_views(run: Run, links: Links, marked: dict[int, str]) -> list[Context]:
+    """All tokens; of a long text those around the marked ones and the end. `gap` leads to those left out before one."""
     tokenizer = run.model.tokenizer
-    found: list[Token] = []
+    views: list[Context] = []
     after = 0
     for t in in_view(run.n_pos, sorted(marked)):
         token = run.tokens[t]
         shown = token_html(tokenizer, token)
         role = f'<span class="role">{marked[t]}</span>' if marked.get(t) else ""
-        link = cells.link(
-            f"tokens[{t}]",
-            Markup(f'<span class="i">{t}{role}</span>{shown}'),
-            css="token",
-            current=t in marked,
-            attributes=f' title="position {t}, token {token}"',
+        inner = Markup(f'<span class="i">{t}{role}</span>{shown}')
+        title = f' title="position {t}, token {token}"'
+        views.append(
+            {
+                "position": t,
+                "link": links.link(f"tokens[{t}]", inner, css="token", current=t in marked, attributes=title),
+                "shown": shown,
+                "id": token,
+                "bytes": tokenizer.bytes(token).hex(" ").upper(),
+                "gap": _gap(links, after, t) if after < t else "",
+            }
         )
-        found.append(Token(t, link, shown, token, tokenizer.bytes(token).hex(" ").upper(), _gap(cells, after, t)))
         after = t + 1
-    return found
+    return views
 
 
 def in_view(n: int, marked: list[int]) -> list[int]:
@@ -148,29 +105,21 @@ def in_view(n: int, marked: list[int]) -> list[int]:
     return sorted(shown)
 
 
-def _gap(cells: Links, start: int, stop: int) -> Markup:
+def _gap(links: Links, start: int, stop: int) -> Markup:
     """A way to the tokens from `start` up to `stop` that are left out: to the nearest of them."""
-    if start == stop:
-        return Markup("")
-    words = f"{stop - start:,} more"
-    return cells.link(
-        f"tokens[{stop - 1}]", Markup(words), css="gap", attributes=f' title="positions {start} to {stop - 1}"'
-    )
+    title = f' title="positions {start} to {stop - 1}"'
+    return links.link(f"tokens[{stop - 1}]", Markup(f"{stop - start:,} more"), css="gap", attributes=title)
 
 
-def guess_views(run: Run, state: State, cells: Links, top: list[tuple[int, float]]) -> list[Guess]:
-    model = run.model
-    return [
-        Guess(
-            shown=token_html(model.tokenizer, token),
-            name=model.tokenizer.show(token),
-            width=round(100 * p, 2),
-            number=cells.number(f"probs[{run.n_pos - 1},{token}]", numbers.percent(p)),
-            target_url=state.aim(writable(model, token)).url(),
-            is_target=not run.is_sequence and token == run.target,
-        )
-        for token, p in top
-    ]
+def _guess(run: Run, state: State, links: Links, token: int, p: float) -> Context:
+    """One likely next token: `width` is its bar in percent, `target_url` makes it the target."""
+    return {
+        "shown": token_html(run.model.tokenizer, token),
+        "width": round(100 * p, 2),
+        "number": links.number(f"probs[{run.n_pos - 1},{token}]", numbers.percent(p)),
+        "target_url": state.aim(writable(run.model, token)).url(),
+        "is_target": not run.is_sequence and token == run.target,
+    }
 
 
 def writable(model: LoadedModel, token: int) -> str:

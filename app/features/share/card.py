@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.panels import steps
-from app.panels.sentence import listed, roles
+from app.panels.sentence import likeliest, roles
 from app.panels.why import names as why_names
 from app.render import numbers
 from app.render.heat import ROOT, exponent_of
@@ -107,7 +107,7 @@ def explanation_card(run: Run, at: str) -> Card:
 def guesses_card(run: Run, title: str, about: str, before: str = "") -> Card:
     """The card of a page: its title, and the likeliest next tokens of its run."""
     tokenizer = run.model.tokenizer
-    guesses = tuple(Bar(tokenizer.show(token), numbers.percent(p), p) for token, p in listed(run)[:BARS])
+    guesses = tuple(Bar(tokenizer.show(token), numbers.percent(p), p) for token, p in likeliest(run)[:BARS])
     caption = f"{before}What {run.model.name} expects next"
     return replace(_card(run, ""), big=title, address=about, caption=caption, bars=guesses, shares=True)
 

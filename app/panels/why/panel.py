@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from app.panels.save import Downloads
 from app.panels.why.check import Check
 from app.panels.why.ends import End, Linked
 from app.panels.why.links import FORM, Links
@@ -17,6 +16,7 @@ from app.panels.why.steps import After, Waiting
 from app.panels.why.table import Table
 from app.panels.why.tabs import Tab
 from app.panels.why.trail import Crumb
+from app.render.templating import Context
 
 MOST_READERS = 6
 
@@ -54,7 +54,7 @@ class WhyView:
     waiting: Waiting | None = None
     nudge: NudgeView | None = None
     whatif: str = ""
-    downloads: Downloads | None = None
+    downloads: Context | None = None
 
     form: str = FORM
     action: str = ""  # where its forms lead
