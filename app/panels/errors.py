@@ -157,17 +157,12 @@ def add_handlers(app: FastAPI) -> None:
 
 
 def answer_to(request: Request, error: Exception) -> Response:
-    """What a reader is told about an error."""
+    """What a reader is told about an error: JSON for the API, a fragment for HTMX (its notice), else a page."""
     fault = fault_of(error)
     headers = {"Retry-After": str(fault.wait)} if fault.wait else {}
     if fault.status == 500:
         headers |= HEADERS  # the answer to a crash does not pass through the middleware
         log.error("%s %s: %s", request.method, path_of(request), fault.message)
-    return answer(request, fault, headers)
-
-
-def answer(request: Request, fault: Fault, headers: dict[str, str]) -> Response:
-    """JSON for the API, a fragment for HTMX (put into the page's notice), a page otherwise."""
     if path_of(request).startswith("/api/"):
         return JSONResponse(fault.json(), fault.status, headers)
     services, query, path = services_of(request), request.query_params, path_of(request)

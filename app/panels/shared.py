@@ -41,6 +41,11 @@ HIDES: dict[What, tuple[str, ...]] = {
 }
 
 
+def what_of(name: str) -> What | None:
+    """The page of numbers of that name."""
+    return next((what for what in HIDES if what == name), None)
+
+
 class NotShared(Exception):
     """The address is not one of a page of this site that can be framed."""
 
@@ -184,9 +189,12 @@ def shares(path: str) -> Callable[[Maker], Maker]:
     return register
 
 
-def number_asked(services: Services, page: SharedPage, what: What) -> Asked:
-    """A number of the run that an address names."""
-    state = page_state(services, page.query)
+@shares(EXPLORE)
+@shares(f"{EMBED}why")
+@shares(f"{EMBED}values")
+def number_asked(services: Services, page: SharedPage) -> Asked:
+    """A number of the run that an address names, alone or in its table."""
+    state, what = page_state(services, page.query), what_of(page.name) or page.what
     return Asked(state, lambda run: of_number(run, state, what))
 
 

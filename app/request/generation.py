@@ -104,10 +104,6 @@ class GenerationState(GenerationQuery):
         """The choice at another step."""
         return self.replace(step=step, first=0)
 
-    def list_from(self, rank: int) -> GenerationState:
-        """The same choice, other ranks in view."""
-        return self.replace(first=max(rank, 0))
-
     def take(self, step: int, token: int | None) -> GenerationState:
         """Another token at this step (None: the draw's own again): a branch, so later ones are forgotten."""
         before = tuple(pick for pick in self.picks if pick[0] < step)
@@ -117,10 +113,6 @@ class GenerationState(GenerationQuery):
     def make(self, n: int) -> GenerationState:
         """More tokens, or fewer, of the same text."""
         return self.replace(n=min(max(n, 1), MOST_TOKENS))
-
-    def unbranched(self) -> GenerationState:
-        """Without any token taken by the reader."""
-        return self.replace(pick=(), first=0)
 
     def after(self, text: str, bos: bool) -> GenerationState:
         """The same settings after another text."""

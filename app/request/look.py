@@ -127,10 +127,8 @@ def accent_of(given: str) -> str:
         return given
     match = HEX.fullmatch(given)
     if match is None:
-        names = ", ".join(ACCENTS)
-        raise SettingError(
-            "accent", f"The accent is “{given[:40]}”.", f"Write one of {names}, or a hex colour: 1f5fae."
-        )
+        hint = f"Write one of {', '.join(ACCENTS)}, or a hex colour: 1f5fae."
+        raise SettingError("accent", f"The accent is “{given[:40]}”.", hint)
     digits = match[1].lower()
     return digits if len(digits) == 6 else "".join(2 * c for c in digits)
 

@@ -107,13 +107,8 @@ class PageState(BaseModel):
             value = query.getlist(each.key) if each.is_list and hasattr(query, "getlist") else query.get(each.key)
             if value or (value is not None and each.key in cls.explicit):
                 found[each.key] = value
-        return cls.checked(found)
-
-    @classmethod
-    def checked(cls, given: Mapping[str, Any]) -> Self:
-        """The same from values by the fields' names."""
         try:
-            return cls.model_validate(given)
+            return cls.model_validate(found)
         except ValidationError as error:
             raise reader_error(error.errors()) or BadParameters(error.errors(), cls.hints()) from None
 

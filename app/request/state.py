@@ -124,11 +124,11 @@ class State(RunQuery):
         if at in self.trail:
             return self.back(self.trail.index(at))
         trail = (*self.trail, self.at)[-MAX_TRAIL:] if self.at else self.trail
-        return self.replace(at=at, trail=trail, offset=0, row=None, col=None, nudge=None)
+        return self.select(at).replace(trail=trail)
 
     def back(self, n: int) -> State:
         """To the n-th address of the trail."""
-        return self.replace(at=self.trail[n], trail=self.trail[:n], offset=0, row=None, col=None, nudge=None)
+        return self.select(self.trail[n]).replace(trail=self.trail[:n])
 
     def turn(self, at: str) -> State:
         """Another quantity at the same place: the trail stays."""
@@ -156,26 +156,12 @@ class State(RunQuery):
         """The run with just these numbers set (none: as it was). The place looked at stays."""
         return self.replace(changes=changes)
 
-    def learn(self, *, eta: float | None, optimizer: Literal["sgd", "adamw"], steps: int) -> State:
-        """The same run learning in another way."""
-        return self.replace(eta=eta, optimizer=optimizer, steps=steps)
-
     # -- as a URL
 
     @property
     def run_query(self) -> list[tuple[str, str]]:
         """The parameters that name the run; those at their defaults are left out."""
         return self.pairs(*VIEW)
-
-    @property
-    def set_query(self) -> list[tuple[str, str]]:
-        """The numbers set."""
-        return [("set", change) for change in self.changes]
-
-    @property
-    def rate_query(self) -> list[tuple[str, str]]:
-        """How learning steps are taken, where not in the usual way."""
-        return [pair for pair in self.run_query if pair[0] in ("eta", "optimizer", "steps")]
 
     @property
     def view_query(self) -> list[tuple[str, str]]:
@@ -219,12 +205,10 @@ class State(RunQuery):
         return super().url(path)
 
     def api(self, what: Literal["run", "values", "explain"], **extra: str) -> Url:
-        """The JSON twin, with the address where it takes one."""
+        """The same as JSON, with the address where it takes one."""
         at = [("at", self.at)] if self.at and what != "run" else []
-        path = f"api/v1/{what}"
-        if self.is_packed:
-            return Url(f"{path}?{encoded([*self.page_query, *at, *extra.items()])}")
-        return Url(f"{rooted(AppPath(f'/{path}'))}?{encoded([*self.run_query, *at, *extra.items()])}")
+        path = f"api/v1/{what}" if self.is_packed else rooted(AppPath(f"/api/v1/{what}"))
+        return Url(f"{path}?{encoded([*self.pairs(*VIEW, *self._packed), *at, *extra.items()])}")
 
 
 VIEW = tuple(name for name in State.model_fields if name not in RunQuery.model_fields)

@@ -158,7 +158,7 @@ def test_results_stay_within_their_memory():
 def test_the_id_is_made_of_what_is_computed():
     jobs = store()
     assert jobs.id(STATE) == store().id(State(text=STATE.text, steps=3)) == jobs.id(STATE.select("loss"))
-    assert len({jobs.id(of(0)), jobs.id(of(1)), jobs.id(of(0).learn(eta=0.1, optimizer="sgd", steps=1))}) == 3
+    assert len({jobs.id(of(0)), jobs.id(of(1)), jobs.id(of(0).replace(eta=0.1, optimizer="sgd", steps=1))}) == 3
 
 
 def test_the_time_left_is_told_once_it_is_known():

@@ -17,7 +17,7 @@ from app.services import Services, ServicesDep
 from app.stores.catalogue import Entry
 from model.embedded.lookups import HEAD
 from model.loading import EMBEDDED
-from model.study.heads import KINDS, HeadScores
+from model.study.heads import KINDS
 
 router = APIRouter(include_in_schema=False)
 
@@ -77,16 +77,11 @@ def render_heads(services: Services, entry: Entry, is_part: bool) -> str:
         "about/_heads.html" if is_part else "about/heads_page.html",
         state,
         entry=entry,
-        rows=[(scores, head_url(state, scores)) for scores in services.models.heads(entry.name)],
+        heads=services.models.heads(entry.name),
         columns=COLUMNS,
         kinds=KINDS,
         taught=(entry.config.n_layer - 1, HEAD) if entry.directory == EMBEDDED else None,
     )
-
-
-def head_url(state: State, scores: HeadScores) -> str:
-    """The head's attention weights in the model's example sentence."""
-    return state.select(f"blocks.{scores.block}.attn.pattern[{scores.head},:,:]").url()
 
 
 def excerpt(entry: Entry) -> str:

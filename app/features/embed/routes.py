@@ -15,7 +15,7 @@ from starlette.responses import Response
 from app.dependencies import StateDep, page_state
 from app.panels.selection import ZONES, selected, untaken
 from app.panels.sentence import heading, sentence_view
-from app.panels.shared import CARDS, HIDES, Asked, NotShared, SharedPage, What, number_asked, of_number, shares
+from app.panels.shared import CARDS, HIDES, Asked, NotShared, SharedPage, What, of_number, shares, what_of
 from app.panels.values.view import values_view
 from app.panels.why.view import why_view
 from app.parts.base import Here, Part, Settings
@@ -32,12 +32,6 @@ from app.services import Services, ServicesDep
 from model import Run
 
 router = APIRouter(include_in_schema=False)
-
-# Pages of numbers, and what they are called.
-TITLES: dict[str, tuple[What, str]] = {
-    "why": ("why", "Why this number"),
-    "values": ("values", "Numbers of a run"),
-}
 
 
 @router.api_route(look.PATH, methods=["GET", "HEAD"])
@@ -62,11 +56,10 @@ class Frame:
 async def embed(request: Request, name: str, state: StateDep, services: ServicesDep, htmx: HtmxDep) -> Response:
     """The page, or for HTMX a part of it."""
     query, origin = request.query_params, origin_of(request)
-    if name in TITLES:
-        what, title = TITLES[name]
+    if what := what_of(name):
         frame = Frame(services, look_of(query, HIDES[what]), htmx, origin)
         asked = state.replace(page=AppPath(EMBED + what), look=frame.look.query)
-        return answers.html(await services.runs.use(asked, lambda run: numbers_page(frame, run, asked, what, title)))
+        return answers.html(await services.runs.use(asked, lambda run: numbers_page(frame, run, asked, what)))
     part = PARTS.get(name)
     if part is None:
         raise HTTPException(404)
@@ -79,7 +72,7 @@ async def embed(request: Request, name: str, state: StateDep, services: Services
 # -- numbers
 
 
-def numbers_page(frame: Frame, run: Run, asked: State, what: What, title: str) -> str:
+def numbers_page(frame: Frame, run: Run, asked: State, what: What) -> str:
     """The explanation of one number, or a window of numbers with the explanation of the one chosen."""
     state = selected(run, asked)
     shown = untaken(run, state)
@@ -90,7 +83,6 @@ def numbers_page(frame: Frame, run: Run, asked: State, what: What, title: str) -
         state,
         run,
         what=what,
-        heading_text=title,
         title=heading(run, shown.at),
         fragment=bool(zone),
         sentence=sentence_view(run, shown),
@@ -101,12 +93,6 @@ def numbers_page(frame: Frame, run: Run, asked: State, what: What, title: str) -
         shared=of_number(run, state, what),
         origin=frame.origin,
     )
-
-
-@shares(f"{EMBED}why")
-@shares(f"{EMBED}values")
-def shared_numbers(services: Services, page: SharedPage) -> Asked:
-    return number_asked(services, page, TITLES[page.name][0])
 
 
 # -- a live part

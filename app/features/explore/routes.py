@@ -11,7 +11,7 @@ from app.panels.loading import model_ready
 from app.panels.map.view import map_view
 from app.panels.selection import ZONES, selected, target_field, untaken
 from app.panels.sentence import heading, sentence_view
-from app.panels.shared import Asked, SharedPage, number_asked, of_number, shares
+from app.panels.shared import of_number
 from app.panels.values.view import values_view
 from app.panels.why.view import why_view
 from app.request import answers
@@ -55,9 +55,3 @@ def render(services: Services, run: Run, asked: State, zone: str, origin: str = 
     if not zone:
         context["target_field"] = target_field(run, asked)
     return services.page(ZONES.get(zone, "explore/page.html"), state, run, **context)
-
-
-@shares(EXPLORE)
-def shared(services: Services, page: SharedPage) -> Asked:
-    """A number of the explorer, framed alone or in its table."""
-    return number_asked(services, page, page.what)

@@ -57,7 +57,7 @@ def text_view(generation: Generation, ask: GenerationState, step: int) -> Contex
         "more": more,
         "more_url": ask.make(ask.n + more).url() if more else "",
         "on_url": ask.after(*spelled(model, tokens)).url() if from_here else "",
-        "drop_url": ask.unbranched().url() if ask.picks else "",
+        "drop_url": ask.replace(pick=(), first=0).url() if ask.picks else "",
         "n_picks": len(ask.picks),
     }
 

@@ -51,7 +51,7 @@ async def learn(request: Request, asked: StateDep, services: ServicesDep, htmx: 
         await services.jobs.wait(job, POLLED if is_part else PATIENCE)
         job = replace(job)  # as it is now, though it goes on
     is_done = job is not None and job.result is not None
-    used = state if is_done else state.learn(eta=None, optimizer="sgd", steps=state.steps)  # measures no rate
+    used = state if is_done else state.replace(eta=None, optimizer="sgd")  # measures no rate
     return answers.html(await services.runs.use(used, lambda run: render(services, run, asked, job, is_part, go)))
 
 
@@ -109,7 +109,7 @@ def fields(state: State) -> dict[str, str]:
     return {
         "text": state.text,
         "target": state.target,
-        "eta": dict(state.rate_query).get("eta", ""),
+        "eta": dict(state.run_query).get("eta", ""),
         "optimizer": state.optimizer,
         "steps": str(state.steps),
     }

@@ -32,7 +32,7 @@ LONGEST_ALT = 420
 
 @dataclass(frozen=True)
 class Piece:
-    """One token of the text; `role` is "" where the number does not stand at it."""
+    """One token of the text; `marked` where the number stands at it."""
 
     text: str
     marked: bool = False
@@ -90,18 +90,12 @@ def explanation_card(run: Run, at: str) -> Card:
     if isinstance(parsed, Address) and not run.check(parsed).is_single:
         return _grid_card(run, run.check(parsed))
     e = run.explain(at, limit=BARS, order="size")
-    of_number: dict[str, Any] = {
-        "is_number": True,
-        "lines": _lines(run, e),
-        "big": exact(e.value),
-        "address": e.address,
-        "pieces": pieces(run, at),
-    }
     if e.combine == "given" or not e.terms:
-        return replace(guesses_card(run, "", at, f"{_end(run, e)}. "), **of_number)
-    return replace(
-        _card(run, at), caption=_caption(e), bars=_bars(run, e), shares=e.combine == "quotient", **of_number
-    )  # fmt: skip
+        made = guesses_card(run, "", at, f"{_end(run, e)}. ")
+    else:
+        made = replace(_card(run, at), caption=_caption(e), bars=_bars(run, e), shares=e.combine == "quotient")
+    marked = _pieces(run, at)
+    return replace(made, is_number=True, lines=_lines(run, e), big=exact(e.value), address=e.address, pieces=marked)
 
 
 def guesses_card(run: Run, title: str, about: str, before: str = "") -> Card:
@@ -114,11 +108,10 @@ def guesses_card(run: Run, title: str, about: str, before: str = "") -> Card:
 
 def _card(run: Run, at: str) -> Card:
     """The run's part of a card; `at` is what its text marks."""
-    return Card(model=run.model.name, pieces=pieces(run, at), address=at)
+    return Card(model=run.model.name, pieces=_pieces(run, at), address=at)
 
 
-def pieces(run: Run, at: str) -> tuple[Piece, ...]:
-    """The text as tokens; those that the address names are marked."""
+def _pieces(run: Run, at: str) -> tuple[Piece, ...]:
     marked = roles(run, at) if at else {}
     return tuple(Piece(run.model.tokenizer.show(token), t in marked) for t, token in enumerate(run.tokens))
 
@@ -157,26 +150,21 @@ def _caption(e: Explanation) -> str:
 
 
 def _bars(run: Run, e: Explanation) -> tuple[Bar, ...]:
-    """The listed terms by name; for a sum also what the others add up to."""
+    """The listed terms by name; for a sum also what the others add up to.
+
+    Of a quotient they are parts of what stands below the line, which comes after the one term above.
+    """
+    write = numbers.percent if e.combine == "quotient" else short
     if e.combine == "quotient":
-        return _shares(run, e)
-    found = [Bar(_name(run, e, term), short(term.product), term.product) for term in e.terms]
-    others = e.n_terms - len(e.terms)
-    if e.combine == "sum" and others:
-        found.append(Bar(f"the other {numbers.count(others)}", short(e.rest), e.rest, is_rest=True))
-    return tuple(found)
-
-
-def _shares(run: Run, e: Explanation) -> tuple[Bar, ...]:
-    """Parts of what stands below the line (it comes after the one term above), and what all the others have."""
-    below = float(e.products[1:].sum())
-    terms = [term for term in e.terms if term.index > 0]
-    parts = [(_name(run, e, term), term.product / below if below else 0.0) for term in terms]
-    found = [Bar(name, numbers.percent(share), share) for name, share in parts]
-    others = e.n_terms - 1 - len(terms)
-    if others:
-        rest = max(1 - sum(share for _, share in parts), 0.0)
-        found.append(Bar(f"the other {numbers.count(others)}", numbers.percent(rest), rest, is_rest=True))
+        below = float(e.products[1:].sum())
+        parts = [(term, term.product / below if below else 0.0) for term in e.terms if term.index > 0]
+        rest, n = max(1 - sum(share for _, share in parts), 0.0), e.n_terms - 1
+    else:
+        parts = [(term, term.product) for term in e.terms]
+        rest, n = e.rest, e.n_terms
+    found = [Bar(_name(run, e, term), write(value), value) for term, value in parts]
+    if len(parts) < n and e.combine in ("sum", "quotient"):
+        found.append(Bar(f"the other {numbers.count(n - len(parts))}", write(rest), rest, is_rest=True))
     return tuple(found)
 
 

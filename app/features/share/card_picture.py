@@ -17,6 +17,7 @@ from PIL import Image, ImageDraw, ImageFont
 from app.features.share.card import Bar, Card, Piece
 from app.panels.shared import HEIGHT, WIDTH
 from app.render.heat import STEPS, Scale
+from app.request.look import LIGHT, mixed
 
 PAPER, RAISED, INK, INK_2, INK_3 = "#fdfdfb", "#f3f3ee", "#1b1d21", "#4d5058", "#666971"
 RULE, RULE_2, ACCENT, WASH = "#dedcd5", "#8d8c84", "#8c1d5c", "#f8eaf1"
@@ -183,7 +184,7 @@ class Drawing:
         if box[2] - box[0] < 1:
             box = (zero - 1, middle - half, zero + 1, middle + half)
         if bar.value < 0 and box[2] - box[0] > 6:
-            self.draw.rectangle(box, fill=_mixed(NEG_DEEPEST, 0.35), outline=color, width=3)
+            self.draw.rectangle(box, fill=mixed(NEG_DEEPEST, LIGHT[0], 0.35), outline=color, width=3)
         else:
             self.draw.rectangle(box, fill=color)
 
@@ -211,7 +212,8 @@ class Drawing:
         depth = Scale(float(np.abs(finite).max(initial=0.0)), card.exponent).steps(finite)
         for (r, c), step in np.ndenumerate(depth):
             box = (left + c * wide, top + r * high, left + (c + 1) * wide - 1, top + (r + 1) * high - 1)
-            self.draw.rectangle(box, fill=_mixed(POS_DEEPEST if step > 0 else NEG_DEEPEST, abs(int(step)) / STEPS))
+            color = mixed(POS_DEEPEST if step > 0 else NEG_DEEPEST, LIGHT[0], abs(int(step)) / STEPS)
+            self.draw.rectangle(box, fill=color)
             if step < 0 and high >= 6:
                 middle = (box[1] + box[3]) / 2
                 self.draw.line((box[0] + wide * 0.3, middle, box[0] + wide * 0.7, middle), fill=INK_2, width=1)
@@ -219,13 +221,6 @@ class Drawing:
 
 def _share(x: float, most: float) -> float:
     return max(-1.0, min(1.0, x / most)) if most and np.isfinite(x) else 0.0
-
-
-def _mixed(color: tuple[int, int, int], share: float) -> tuple[int, int, int]:
-    """A colour of the heat, so far from the paper."""
-    paper = (0xFD, 0xFD, 0xFB)
-    red, green, blue = (round(p + (c - p) * share) for p, c in zip(paper, color, strict=True))
-    return red, green, blue
 
 
 def _lines(pieces: tuple[Piece, ...], letters: Face, room: float) -> list[list[Piece]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -26,30 +25,11 @@ router = APIRouter(include_in_schema=False)
 LONGEST = 16_000  # characters of an address
 NARROWEST, WIDEST, HIGHEST = 200, 4000, 10_000  # pixels of a frame
 
-# What stays hidden in words that a reader knows; controls go by their own names.
-NAMES = {
-    "text-line": "the text", "trail": "the trail", "address": "the address", "where": "where it stands",
-    "plain": "what it is, in words", "tabs": "value, gradient, step", "formula": "the formula", "chart": "the chart",
-    "worked": "steps of the formula", "terms": "the terms", "check": "the check", "nudge": "nudging", "notes": "notes",
-    "ends": "made from, used by", "onward": "what if", "stages": "the stages", "overview": "the overview",
-    "top": "the largest", "pages": "paging", "tools": "go to, files", "keys": "the keys", "why": "why",
-    "title": "the title", "controls": "all controls", "options": "choices", "captions": "captions",
-    "says": "what it says", "hint": "the hint",
-}  # fmt: skip
-
 
 class UnknownPage(ReaderError):
     """The address to be shared is of no page here."""
 
     code, part = "unknown_page", "url"
-
-
-@dataclass(frozen=True)
-class Size:
-    """The frame's width as it is written (“100%” or pixels) and its height in pixels."""
-
-    width: str
-    height: int
 
 
 @router.api_route(SHARE, methods=["GET", "HEAD"])
@@ -86,13 +66,13 @@ def render(
     """A look or a size that cannot be used is said beside its field; the rest stands."""
     wrong: dict[str, str] = {}
     look = _look(query, shared, wrong)
-    size = _size(query, shared, wrong)
+    width, height = _size(query, shared, wrong)
     context = {
-        "shared": shared, "origin": origin, "what": what, "look": look, "size": size, "wrong": wrong,
+        "shared": shared, "origin": origin, "what": what, "look": look, "height": height, "wrong": wrong,
         "given": {name: query.get(name, "") for name in ("width", "height", "colour")},
         "link": origin + shared.path, "frame": shared.framed(look),
-        "snippet": shared.snippet(origin, look, size.width, size.height),
-        "script": _script(origin), "themes": THEMES, "accents": list(ACCENTS), "names": NAMES,
+        "snippet": shared.snippet(origin, look, width, height),
+        "script": _script(origin), "themes": THEMES, "accents": list(ACCENTS),
         "can_frame": services.settings.frame_ancestors != "'none'", "shows_numbers": shared.is_number,
         "in_dialog": in_dialog,
     }  # fmt: skip
@@ -108,8 +88,8 @@ def _look(query: QueryParams, shared: Shared, wrong: dict[str, str]) -> Look:
     return look
 
 
-def _size(query: QueryParams, shared: Shared, wrong: dict[str, str]) -> Size:
-    """The size asked for; what cannot be read is as it is usually."""
+def _size(query: QueryParams, shared: Shared, wrong: dict[str, str]) -> tuple[str, int]:
+    """The frame's width as it is written (“100%” or pixels) and its height in pixels, as usual where not readable."""
     found = {"width": "100%", "height": str(shared.height)}
     for name, most, else_ in (("width", WIDEST, "100% or "), ("height", HIGHEST, "")):
         given = query.get(name, "").strip()
@@ -117,7 +97,7 @@ def _size(query: QueryParams, shared: Shared, wrong: dict[str, str]) -> Size:
             found[name] = given
         elif given not in ("", else_.removesuffix(" or ")):
             wrong[name] = f"Write {else_}a number of pixels from {NARROWEST} to {most}."
-    return Size(found["width"], int(found["height"]))
+    return found["width"], int(found["height"])
 
 
 def _script(origin: str) -> str:
