@@ -109,7 +109,7 @@ def _strip(run: Run, shown: Window, of: Summary, links: Links) -> Markup:
     marks = _frame(shown, cut.row_edges, cut.col_edges) + _spot(shown, cut.row_edges, cut.col_edges)
     drawn = picture(of.scale.steps(cut.largest), "strip", marks)
     key = ("areas", str(shown.plane))
-    targets: list[list[Target]] = summary.kept(run, whole(shown.address), key, lambda: _targets(run, shown, cut))
+    targets = summary.kept(run, whole(shown.address), key, lambda: _targets(run, shown, cut))
     areas = Markup("").join(
         Markup("<div>{}</div>").format(Markup("").join(_area(shown, target, links) for target in line))
         for line in targets

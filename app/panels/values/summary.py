@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -26,19 +26,23 @@ LARGE = 1 << 22  # gradients of larger parameters are computed only where they a
 ROWS, COLS = 16, 48  # blocks that a matrix is cut into at most
 
 Floats = NDArray[np.float32]
+Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
+
+T = TypeVar("T")
 
 _kept: WeakKeyDictionary[Any, dict[tuple[Any, ...], Any]] = WeakKeyDictionary()
 
 
-def kept(run: Run, of: Address, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+def kept(run: Run, of: Address, key: tuple[Any, ...], make: Callable[[], T]) -> T:
     """What `make` gives, kept as long as its owner: the run, or for a parameter's values the model."""
     is_fixed = run.model.graph[of.site].is_parameter and not of.quantity
     store = _kept.setdefault(run.model if is_fixed else run, {})
     name = (of.site, of.quantity, *key)
     if name not in store:
         store[name] = make()
-    return store[name]
+    made: T = store[name]
+    return made
 
 
 def whole(of: Address) -> Address:
@@ -82,8 +86,8 @@ class Blocks:
 
     high: Floats
     low: Floats
-    row_edges: NDArray[np.int64]
-    col_edges: NDArray[np.int64]
+    row_edges: Ints
+    col_edges: Ints
     is_odd: bool = False
 
     @property
@@ -92,23 +96,21 @@ class Blocks:
         return np.where(self.high >= -self.low, self.high, self.low)
 
 
-def edges(n: int, parts: int) -> NDArray[np.int64]:
+def edges(n: int, parts: int) -> Ints:
     """0 … n cut into `parts` nearly equal parts: parts + 1 edges."""
     return np.arange(parts + 1) * n // parts
 
 
 def blocks(x: Floats, rows: int, cols: int, *, is_masked: bool = False) -> Blocks:
     """Cut the last two axes into at most rows × cols blocks; what attention masks does not count."""
-    row_edges, col_edges = edges(x.shape[-2], min(rows, x.shape[-2])), edges(x.shape[-1], min(cols, x.shape[-1]))
+    cuts = edges(x.shape[-2], min(rows, x.shape[-2])), edges(x.shape[-1], min(cols, x.shape[-1]))
     mask = causal(x.shape) if is_masked else None
-    high = _reduce(x, np.max, np.maximum, -np.inf, row_edges, col_edges, mask)
-    low = _reduce(x, np.min, np.minimum, np.inf, row_edges, col_edges, mask)
-    is_odd = not bool(np.isfinite(high).all() and np.isfinite(low).all()) and _has_odd(x, mask)
-    if is_odd:
-        cleaned = blocks(np.where(np.isfinite(x), x, 0).astype(np.float32), rows, cols, is_masked=is_masked)
-        return Blocks(cleaned.high, cleaned.low, row_edges, col_edges, is_odd=True)
-    empty = high < low
-    return Blocks(np.where(empty, 0, high), np.where(empty, 0, low), row_edges, col_edges)
+    high, low = _reduce(x, np.maximum, -np.inf, *cuts, mask), _reduce(x, np.minimum, np.inf, *cuts, mask)
+    if not (np.isfinite(high).all() and np.isfinite(low).all()) and _has_odd(x, mask):
+        cleaned = np.where(np.isfinite(x), x, 0).astype(np.float32)
+        return replace(blocks(cleaned, rows, cols, is_masked=is_masked), is_odd=True)
+    is_empty = high < low
+    return Blocks(np.where(is_empty, 0, high), np.where(is_empty, 0, low), *cuts)
 
 
 def _has_odd(x: Floats, mask: Mask | None) -> bool:
@@ -116,23 +118,15 @@ def _has_odd(x: Floats, mask: Mask | None) -> bool:
     return not bool(np.isfinite(x if mask is None else x[..., mask]).all())
 
 
-def _reduce(
-    x: Floats,
-    over: Callable[..., Floats],
-    merge: np.ufunc,
-    start: float,
-    row_edges: NDArray[np.int64],
-    col_edges: NDArray[np.int64],
-    mask: Mask | None,
-) -> Floats:
-    """`over` (max or min) of each block: first down the rows of a chunk, then along what is left."""
+def _reduce(x: Floats, merge: np.ufunc, start: float, row_edges: Ints, col_edges: Ints, mask: Mask | None) -> Floats:
+    """The maximum or minimum (`merge`) of each block: first down the rows of a chunk, then along what is left."""
     parts = []
     for a, b in pairwise(row_edges.tolist()):
-        part = x[..., a:b, :]
+        chunk = x[..., a:b, :]
         if mask is not None:
-            parts.append(over(part, axis=-2, where=mask[a:b], initial=start))
+            parts.append(merge.reduce(chunk, axis=-2, where=mask[a:b], initial=start))
         else:
-            parts.append(part[..., 0, :] if b - a == 1 else over(part, axis=-2))
+            parts.append(chunk[..., 0, :] if b - a == 1 else merge.reduce(chunk, axis=-2))
     stacked = np.stack(parts, axis=-2)
     if len(col_edges) - 1 == stacked.shape[-1]:
         return stacked
@@ -143,16 +137,13 @@ def _reduce(
 def plane_blocks(run: Run, of: Address, plane: tuple[Index, ...]) -> Blocks:
     """Blocks of one matrix of a tensor (a vector counts as one row), kept."""
     is_masked = run.model.graph[of.site].axes == ATTENTION and isinstance(plane[0], int)
-    made: Blocks = kept(
-        run, of, ("blocks", str(plane)), lambda: blocks(matrix(run, of, plane), ROWS, COLS, is_masked=is_masked)
-    )
-    return made
+    key = ("blocks", str(plane))
+    return kept(run, of, key, lambda: blocks(matrix(run, of, plane), ROWS, COLS, is_masked=is_masked))
 
 
 def matrix(run: Run, of: Address, plane: tuple[Index, ...]) -> Floats:
     """One matrix of a tensor; a vector as one row."""
-    x: Floats = part(run, of, plane)
-    return x if x.ndim == 2 else x.reshape(1, -1)
+    return np.atleast_2d(part(run, of, plane))
 
 
 def head_blocks(run: Run, of: Address, rows: int, cols: int) -> Blocks:
@@ -163,8 +154,7 @@ def head_blocks(run: Run, of: Address, rows: int, cols: int) -> Blocks:
         x = np.moveaxis(everything(run, of), stacked_axis(axes), 0)
         return blocks(x, rows, cols, is_masked=axes == ATTENTION)
 
-    made: Blocks = kept(run, of, ("heads", rows, cols), make)
-    return made
+    return kept(run, of, ("heads", rows, cols), make)
 
 
 def largest_in(x: Floats, cut: Blocks, block_rows: range, block_cols: range) -> tuple[int, int]:
@@ -208,8 +198,7 @@ class Summary:
 
 def summary(run: Run, of: Address) -> Summary:
     """The summary of the whole tensor `of`, kept."""
-    made: Summary = kept(run, of, ("summary",), lambda: _summary(run, of))
-    return made
+    return kept(run, of, ("summary",), lambda: _summary(run, of))
 
 
 def _summary(run: Run, of: Address) -> Summary:

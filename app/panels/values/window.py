@@ -6,7 +6,7 @@ A window starts where a page starts, so every number of a window leads back to t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 from app.request.state import State
 from model.address.parser import Address, Index
@@ -17,6 +17,7 @@ MOST = 16  # columns in view, and positions
 MOST_ROWS = 12  # other rows in view
 
 Kind = Literal["grid", "list", "wrap", "single"]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -69,23 +70,19 @@ class Window:
     fixed: tuple[tuple[int, int], ...] = ()  # (axis number, index)
     n: int = 1  # numbers on the wrapped axis
 
+    def _filled(self, *free: T) -> tuple[T | int, ...]:
+        """An index with these on the axes that are not fixed, in their order."""
+        rest, fixed = iter(free), dict(self.fixed)
+        return tuple(fixed[a] if a in fixed else next(rest) for a in range(len(self.axes)))
+
     @property
     def plane(self) -> tuple[Index, ...]:
         """The index of the whole matrix (or vector) that the window is cut from."""
-        fixed = dict(self.fixed)
-        return tuple(fixed.get(a, slice(None)) for a in range(len(self.axes)))
+        return self._filled(slice(None), slice(None))
 
     def place(self, r: int, c: int) -> tuple[int, ...]:
         """The index of the number in row `r` and column `c`."""
-        if self.kind == "single":
-            return ()
-        if self.kind == "list":
-            return (r,)
-        if self.kind == "wrap":
-            return (r * MOST + c,)
-        free = iter((r, c))
-        fixed = dict(self.fixed)
-        return tuple(fixed[a] if a in fixed else next(free) for a in range(len(self.axes)))
+        return self._filled(r * MOST + c if self.kind == "wrap" else r, c)
 
     def has(self, r: int, c: int) -> bool:
         """False past the end of a wrapped axis."""
@@ -98,13 +95,9 @@ class Window:
     @property
     def index(self) -> tuple[Index, ...]:
         """The index of all numbers in view."""
-        if self.kind == "single":
-            return ()
         if self.kind == "wrap":
             return (slice(self.rows.start * MOST, min(self.rows.stop * MOST, self.n)),)
-        spans = iter((_slice(self.rows), _slice(self.cols)))
-        fixed = dict(self.fixed)
-        return tuple(fixed[a] if a in fixed else next(spans) for a in range(len(self.axes)))
+        return self._filled(_slice(self.rows), _slice(self.cols))
 
     @property
     def shown(self) -> str:
@@ -116,9 +109,6 @@ class Window:
         """Row and column of the one number that the address names."""
         if not self.address.is_single or self.kind == "single":
             return None
-        if self.kind == "wrap":
-            i = self.rows.on.start * MOST + self.cols.on.start
-            return divmod(i, MOST)
         return self.rows.on.start, self.cols.on.start
 
     @property
@@ -147,17 +137,15 @@ def window(run: Run, state: State, address: Address) -> Window:
     """The window on the tensor of a checked address that a page in `state` shows."""
     axes = run.model.graph[address.site].axes
     shape = run.shape(address.site)
-    one = Span("", 1, 0, 1, range(0))
     if not axes:
-        return Window("single", address, axes, one, one)
-    if len(axes) == 1 and axes == ("pos",):
+        return Window("single", address, axes, Span("", 1, 0, 1, range(0)), Span("", 1, 0, 1, range(0)))
+    if axes == ("pos",):
         rows = _span(axes[0], shape[0], address.index[0], state.row)
         return Window("list", address, axes, rows, Span("", 1, 0, 1, range(1)))
     if len(axes) == 1:
         return _wrapped(address, axes, shape[0], state.row)
     fixed = _fixed(axes, address) if len(axes) == 3 else ()
-    free = [a for a in range(len(axes)) if a not in dict(fixed)]
-    r, c = free
+    r, c = (a for a in range(len(axes)) if a not in dict(fixed))
     most = MOST if AXES[axes[r]].is_text else MOST_ROWS
     rows = _span(axes[r], shape[r], address.index[r], state.row, most)
     cols = _span(axes[c], shape[c], address.index[c], state.col)
