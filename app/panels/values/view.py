@@ -40,13 +40,17 @@ def values_view(run: Run, state: State) -> Context:
     return {
         "title": _title(node, address),
         "code": _code(shown),
-        "says": _says(run, node, shown),
+        "fixed": _fixed(run, shown),
+        "meanings": [meaning(run.model.config, node, span.axis) for span in (shown.rows, shown.cols) if span.axis],
+        "is_sequence": run.is_sequence,
+        "last": run.n_pos - 1,
         "stages_name": stages_name,
         "stages": beside,
         "overview": overview(run, shown, links, value),
         "table": _table(run, shown, links),
         "alone": links.number(str(address), numbers.value(value), current=True) if value is not None else "",
-        "kind": shown.kind,
+        "shown": shown,
+        "node": node,
         "is_scored": node.name == "loss_per_token",
         "pagers": _pagers(state, shown),
         "back": state.replace(row=None, col=None).url() if shown.chosen and not shown.is_in_view else "",
@@ -84,55 +88,12 @@ def _code(shown: Window) -> Markup:
     return Markup("{}<wbr>[{}]{}").format(shown.address.site, Markup(", ").join(parts), quantity)
 
 
-def _says(run: Run, node: Node, shown: Window) -> Markup:
-    """Where the tensor stands, and what its rows and columns are."""
-    where = [Markup("Block {}").format(node.block)] if node.block is not None else []
-    where += [_fixed_words(run, shown.axes[a], i) for a, i in shown.fixed]
-    place = Markup(", ").join(where)
-    place = Markup("{}. ").format(place[:1].upper() + place[1:]) if place else Markup("")
-    return place + Markup("{}{}").format(_layout_words(run, node, shown), _quantity_words(shown.address))
-
-
-def _quantity_words(address: Address) -> str:
-    after = f"after {steps.in_words(address.step)} of learning" if address.step is not None else ""
-    if address.kind == "grad":
-        return f" Each number is ∂loss/∂it{', ' if after else ''}{after}: how fast the loss grows with it."
-    if address.kind in ("m", "v"):
-        what = "slopes" if address.kind == "m" else "squared slopes"
-        return f" Each number is AdamW’s running average of the {what} {after}."
-    return f" Each number as it is {after}." if after else ""
-
-
-def _fixed_words(run: Run, axis: str, i: int) -> Markup:
-    token = place_token(run, axis, i)
-    words = Markup("{} <b>{}</b>").format(axis, i)
-    return words if token is None else words + Markup(" ({})").format(token_html(run.model.tokenizer, token))
-
-
-def _layout_words(run: Run, node: Node, shown: Window) -> str:
-    config = run.model.config
-    if shown.kind == "single":
-        return _single_words(run)
-    if shown.kind == "wrap":
-        lines = "; a number’s index is its line’s plus its column’s" if shown.n > MOST else ""
-        return f"Each number belongs to {meaning(config, node, shown.axes[0])}, {MOST} to a line{lines}."
-    if node.name == "tokens":
-        return "Each row is a token read, and its number in the vocabulary."
-    if node.name == "loss_per_token":
-        return "Row t: after token t has been read, how surprising the next one is. Position t predicts token t+1."
-    if shown.kind == "list":
-        return "Each row is a token read."
-    rows, cols = meaning(config, node, shown.rows.axis), meaning(config, node, shown.cols.axis)
-    if {shown.rows.axis, shown.cols.axis} == {"query", "key"}:
-        return "Rows and columns are tokens read: the row’s query looks, the column’s key is looked at."
-    more = " Position t predicts token t+1." if node.predicts else ""
-    return f"Each row is {rows}; each column is {cols}.{more}"
-
-
-def _single_words(run: Run) -> str:
-    if run.is_sequence:
-        return "One number: the mean of loss_per_token over all positions that have a next token in the text."
-    return f"One number: −log p of the target after position {run.n_pos - 1}, the last entry of loss_per_token."
+def _fixed(run: Run, shown: Window) -> list[tuple[str, int, Markup | str]]:
+    """The axes that are fixed, where, and the tokens that stand there."""
+    fixed = [(shown.axes[a], i) for a, i in shown.fixed]
+    tokens = [place_token(run, axis, i) for axis, i in fixed]
+    shown_tokens = ["" if token is None else token_html(run.model.tokenizer, token) for token in tokens]
+    return [(axis, i, token) for (axis, i), token in zip(fixed, shown_tokens, strict=True)]
 
 
 def _note(shown: Window, has_overview: bool) -> str:
