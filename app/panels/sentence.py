@@ -133,12 +133,12 @@ def roles(run: Run, at: str) -> dict[int, str]:
     parsed = parse(at)
     if isinstance(parsed, Calc):
         return {}
-    found: dict[int, str] = {}
+    marked: dict[int, str] = {}
     axes = run.model.graph[parsed.site].axes
     for axis, index in zip(axes, parsed.index, strict=False):
         if axis in ROLES and isinstance(index, int):
-            found[index] = " ".join(filter(None, (found.get(index, ""), ROLES[axis])))
-    return found
+            marked[index] = " ".join(filter(None, (marked.get(index, ""), ROLES[axis])))
+    return marked
 
 
 def heading(run: Run, at: str) -> str:

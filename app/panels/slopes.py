@@ -47,10 +47,10 @@ class SlopeTints:
     @classmethod
     def of(cls, run: Run) -> SlopeTints:
         """Made once for each run."""
-        found = _tints.get(run)
-        if found is None:
-            found = _tints[run] = cls(run)
-        return found
+        tints = _tints.get(run)
+        if tints is None:
+            tints = _tints[run] = cls(run)
+        return tints
 
     def site(self, name: str) -> int:
         """From 1 to 8; 0 where there is no slope."""

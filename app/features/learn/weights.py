@@ -56,15 +56,15 @@ def chosen(run: Run, at: str) -> Address:
 def steepest(run: Run, site: str) -> list[Address]:
     """The places with the largest slopes, largest first."""
     shape = run.shape(site)
-    found: list[tuple[float, tuple[int, ...]]] = []
+    largest: list[tuple[float, tuple[int, ...]]] = []
     for start, index in _chunks(shape):
         slopes = np.abs(np.nan_to_num(run.part(site, index, "grad").numpy()))
         flat = slopes.ravel()
         for n in largest_first(flat, MOVERS):
             place = [int(i) for i in np.unravel_index(n, slopes.shape)]
-            found.append((float(flat[n]), (place[0] + start, *place[1:])))
-    found.sort(key=lambda pair: (-pair[0], pair[1]))
-    return [Address(site, place) for _, place in found[:MOVERS]]
+            largest.append((float(flat[n]), (place[0] + start, *place[1:])))
+    largest.sort(key=lambda pair: (-pair[0], pair[1]))
+    return [Address(site, place) for _, place in largest[:MOVERS]]
 
 
 def _chunks(shape: tuple[int, ...]) -> Iterator[tuple[int, tuple[Index, ...]]]:

@@ -42,35 +42,35 @@ async def models(request: Request, services: ServicesDep) -> Response:
 @router.api_route("/models/{name}", methods=["GET", "HEAD"])
 async def model(name: str, request: Request, services: ServicesDep, htmx: HtmxDep) -> Response:
     """One model's card, for HTMX, which takes its progress out of it, and all of it once that is over."""
-    found = next((card for card in cards(services.models) if card["name"] == name), None)
-    if found is None:
+    card = next((card for card in cards(services.models) if card["name"] == name), None)
+    if card is None:
         raise UnknownModel(f"There is no model “{name[:80]}” here.")
     if not htmx.wants_part:
         return RedirectResponse(f"{rooted(MODELS)}#model-{name}", 303)
-    html = services.templates.render("models/_model.html", card=found, **rights(request, services))
-    whole = {} if found["where"] == "coming" else {"HX-Retarget": f"#model-{name}", "HX-Reselect": f"#model-{name}"}
+    html = services.templates.render("models/_model.html", card=card, **rights(request, services))
+    whole = {} if card["where"] == "coming" else {"HX-Retarget": f"#model-{name}", "HX-Reselect": f"#model-{name}"}
     return answers.html(html, headers=HEADERS | whole)
 
 
 @router.get("/models/{name}/loading")
 async def loading(name: str, services: ServicesDep) -> Response:
     """How far a model's loading is; where it is over, HTMX is told to ask for its page again."""
-    found = services.models.loading(name)
-    if found is None:
+    progress = services.models.loading(name)
+    if progress is None:
         return answers.html("", headers=HEADERS | {"HX-Refresh": "true"})
-    return answers.html(services.templates.render("loading/_loading.html", loading=found), headers=HEADERS)
+    return answers.html(services.templates.render("loading/_loading.html", loading=progress), headers=HEADERS)
 
 
 @router.post("/models/{name}/get")
 async def get(name: str, request: Request, services: ServicesDep, token: Token) -> Response:
     """Begin to fetch a published model, or go on with it; then back to its card."""
-    one = next((one for one in hub.PUBLISHED if one.name == name), None)
-    if one is None:
+    published = hub.published(name)
+    if published is None:
         raise UnknownModel(f"There is no published model “{name[:80]}”.")
     if not may_fetch(request, services.settings, token):
         return answers.html(page(request, services, refused=name, had_token=bool(token)), 403, HEADERS)
     if name not in services.models:
-        services.models.downloads.start(one)
+        services.models.downloads.start(published)
     return RedirectResponse(rooted(MODELS), 303)
 
 

@@ -17,7 +17,8 @@ WHERE = {"": "absent", "done": "absent", "failed": "failed", "cancelled": "stopp
 
 def cards(models: ModelStore) -> list[Context]:
     """All models: those that were asked for, those here, then the others that can be fetched."""
-    here, offered = [_of_entry(models, entry) for entry in models], [_of_offer(models, one) for one in models.offers]
+    here = [_of_entry(models, entry) for entry in models]
+    offered = [_of_offer(models, published) for published in models.offers]
     asked = [card for card in offered if card["where"] != "absent"]
     return [*asked, *here, *(card for card in offered if card not in asked)]
 
@@ -25,10 +26,10 @@ def cards(models: ModelStore) -> list[Context]:
 def _of_entry(models: ModelStore, entry: Entry) -> Context:
     """A model that is here; `url` explores it."""
     name = "" if entry.name == models.default else entry.name
-    one = hub.published(entry.name)
+    published = hub.published(entry.name)
     return {
         "name": entry.name,
-        "title": one.title if one else entry.name,
+        "title": published.title if published else entry.name,
         "config": entry.config,
         "parameters": entry.n_parameters,
         "memory": entry.memory,
@@ -40,21 +41,21 @@ def _of_entry(models: ModelStore, entry: Entry) -> Context:
     }
 
 
-def _of_offer(models: ModelStore, one: Published) -> Context:
+def _of_offer(models: ModelStore, published: Published) -> Context:
     """One that can be fetched: its last `download`, and how many bytes of it are `unfinished` on disk."""
-    download = models.downloads.find(one.name)
-    parameters = architecture_of(one.config).n_parameters(one.config)
+    download = models.downloads.find(published.name)
+    parameters = architecture_of(published.config).n_parameters(published.config)
     return {
-        "name": one.name,
-        "title": one.title,
-        "config": one.config,
+        "name": published.name,
+        "title": published.title,
+        "config": published.config,
         "parameters": parameters,
         "memory": 4 * parameters,
-        "on_disk": one.size,
+        "on_disk": published.size,
         "where": WHERE.get(download.stage if download else "", "coming"),
         "status": "" if 4 * parameters <= models.loaded.budget else "too large for this server",
         "download": download,
-        "unfinished": hub.unfinished(one),
-        "repo": one.repo,
+        "unfinished": hub.unfinished(published),
+        "repo": published.repo,
         "is_default": False,
     }

@@ -32,12 +32,12 @@ AFTER = ("ln_final.out", "logits", "probs")
 
 def changes_in_force(run: Run, state: State) -> list[Context]:
     """Each change: in words, how it is written, and the page without it."""
-    found = []
+    changes = []
     for n, change in enumerate(state.changes):
         others = state.change(*state.changes[:n], *state.changes[n + 1 :])
         words = ADDITIONS if change == NO_ADDITIONS else in_words(run, run.model.patch(change))
-        found.append({"words": words, "written": change, "without": others.url(WHATIF)})
-    return found
+        changes.append({"words": words, "written": change, "without": others.url(WHATIF)})
+    return changes
 
 
 def in_words(run: Run, patch: Patch) -> Markup:
@@ -56,14 +56,14 @@ def choices(run: Run) -> dict[str, dict[str, str]]:
     """What can be switched off: group -> how it is written -> in words."""
     config = run.model.config
     heads = range(config.n_head if config.n_layer * (config.n_head + 2) <= MOST_CHOICES else 0)
-    found = {}
+    groups = {}
     for n in range(config.n_layer):
-        found[f"block {n}"] = {
+        groups[f"block {n}"] = {
             **{f"blocks.{n}.attn.z[:,{head},:]=0": f"block {n}: head {head}" for head in heads},
             f"blocks.{n}.attn_out=0": f"block {n}: all of its attention",
             f"blocks.{n}.mlp_out=0": f"block {n}: its feed-forward network",
         }
-    return found | {"the whole network": {NO_ADDITIONS: "the additions of all blocks"}}
+    return groups | {"the whole network": {NO_ADDITIONS: "the additions of all blocks"}}
 
 
 def neuron(run: Run, block: int, number: int) -> str:

@@ -54,8 +54,8 @@ def part(run: Run, of: Address, index: tuple[Index, ...]) -> NDArray[Any]:
     """The numbers at an index of the tensor `of`: values, or slopes where it says so. A view where there is one."""
     if of.quantity:
         return run.values(Address(of.site, index, of.quantity))
-    found: NDArray[Any] = run.tensor(of.site).numpy()[index]
-    return found
+    values: NDArray[Any] = run.tensor(of.site).numpy()[index]
+    return values
 
 
 def everything(run: Run, of: Address) -> NDArray[Any]:
@@ -172,8 +172,8 @@ def largest_in(x: Floats, cut: Blocks, block_rows: range, block_cols: range) -> 
 def largest_first(x: NDArray[Any], most: int) -> list[int]:
     """Indices of up to `most` largest numbers of a vector, the largest first, the lower index first on a tie."""
     n = min(most, len(x))
-    found = np.argpartition(-x, n - 1)[:n]
-    order: list[int] = found[np.lexsort((found, -x[found]))].tolist()
+    picked = np.argpartition(-x, n - 1)[:n]
+    order: list[int] = picked[np.lexsort((picked, -x[picked]))].tolist()
     return order
 
 
