@@ -11,7 +11,7 @@ import torch
 from model.arch.network import causal
 from model.errors import ReaderError
 from model.ops.base import arc_cosine, log, minus_log
-from model.runtime.backward import slopes_at_the_end
+from model.runtime.backward import loss_on, slopes_at_the_end
 from model.runtime.sample import Settings, choose
 from tests.model.latex import value
 from tests.model.models import SHAPES, random_model
@@ -133,3 +133,9 @@ def test_slopes_at_some_of_the_scored_positions_are_those_of_all() -> None:
     for site in ("loss_per_token", "probs", "log_probs", "logits"):
         assert torch.equal(some[site], whole[site][2:4]), site
     assert float(some["loss"]) == 1
+
+
+@pytest.mark.parametrize("target", [None, "sequence"])
+def test_the_loss_alone_is_the_runs(target: str | None) -> None:
+    run = case_of("small", target).run
+    assert loss_on(run.model.capture, run) == pytest.approx(float(run["loss"]), rel=1e-6)

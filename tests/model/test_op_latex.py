@@ -215,7 +215,7 @@ def e_value(case: Case, site: str, at: tuple[int, ...]) -> float:
     return float(case.run.values(address_of(site, at)))
 
 
-@pytest.mark.parametrize("name", ["small", "embedded"])
+@pytest.mark.parametrize("name", ["one head", "small", "embedded"])
 def test_the_steps_of_a_formula(name: str) -> None:
     """GELU's w and its gate: written, valued and addressed alike, and together the value."""
     case = case_of(name)

@@ -80,7 +80,9 @@ def terms_by_reader(case: Case, address: str) -> dict[str, dict[tuple[str, tuple
     """Reader -> (label, the place of the slope it hands back, and on an axis summed inside) -> product."""
     found: dict[str, dict[tuple[str, tuple[int, ...]], float]] = {}
     via = {"W_E": {"embed": "as embedding", "logits": "as unembedding"}}
-    for term in case.run.explain(address, limit=ALL).terms:
+    e = case.run.explain(address, limit=ALL)
+    check_order(e)
+    for term in e.terms:
         upstream = [f.address for f in term.factors if f.address and f.address.endswith(".grad")]
         assert len(upstream) == 1, f"{address}: a term has {len(upstream)} slopes as factors: {term.factors}"
         reader, place = place_in(upstream[0])
@@ -110,6 +112,13 @@ def check_place(case: Case, address: str, term: Any) -> None:
         )
 
 
+def check_order(e: Any) -> None:
+    """Terms of one kind come in the order of their places."""
+    for label in {term.label for term in e.terms}:
+        places = [term.place for term in e.terms if term.label == label]
+        assert places == sorted(places), f"{e.address}: the terms {label!r} are not in order: {places[:3]}…"
+
+
 @pytest.mark.parametrize(("name", "target"), CASES)
 def test_a_row_of_the_table_counts_every_occurrence_of_its_token(name: str, target: str | None) -> None:
     case = case_of(name, target)
@@ -120,6 +129,32 @@ def test_a_row_of_the_table_counts_every_occurrence_of_its_token(name: str, targ
         assert read == where, f"token {token} comes {times} times, at {where}; its row counts {read}"
         used = {f"embed[{t},1]" for t, _ in where}
         assert used == {at for at in case.run.explain(f"W_E[{token},1]").used_by if at.startswith("embed")}
+
+
+@pytest.mark.parametrize(("name", "target"), [("toy", None), ("small", "sequence")])
+def test_a_slope_is_a_factor_of_the_slopes_of_what_its_number_was_made_from(name: str, target: str | None) -> None:
+    case = case_of(name, target)
+    for node in case.run.model.graph.sites:
+        if node.name == "tokens" or node.is_view or node.short in ("exp", "log_probs", "pattern"):
+            continue
+        for at in places_of(case, node.name, 0):
+            used = case.run.explain(address_of(node.name, at, "grad"), limit=1).used_by
+            assert all(address.endswith(".grad") for address in used)
+            named = {address.removesuffix(".grad") for address in used}
+            sources = {address.partition("[")[0] for address in named}
+            expected = {(site, place) for site, place in read_by(case, node, at) if site in node.op.grad_reads}
+            assert {site for site, _ in expected} <= sources <= set(node.op.grad_reads), (
+                f"{node.name}{list(at)}: {used}"
+            )
+            for site, place in expected:
+                assert any(includes(address, site, place) for address in named), f"{node.name}{list(at)}: {site}{place}"
+
+
+def includes(address: str, site: str, place: tuple[int, ...]) -> bool:
+    """Whether an address with slices holds a place."""
+    name, _, index = address.partition("[")
+    wanted = index.removesuffix("]").split(",")
+    return name == site and all(i in (":", str(p)) for i, p in zip(wanted, place, strict=True))
 
 
 # -- forward
@@ -201,6 +236,7 @@ def test_each_forward_term_has_its_label_and_its_factors(name: str, target: str 
             assert list(shown) == parts_of(case, node.name, at), e.address
             for term in e.terms:
                 check_place(case, e.address, term)
+            check_order(e)
 
 
 @pytest.mark.parametrize(("name", "target"), QUICK)

@@ -7,6 +7,7 @@ MORE = "Slopes are worked out that nobody asked for yet"
 REPLACED = "A number that is put in place of 0 to divide by, where the result is thrown away"
 NOTHING = "A learned number has no terms, and a token's slope is refused before"
 ONCE = "Of a list of one, the first is the last"
+HEADS = "The mask is made for each head instead of once for all"
 LIMIT = "A limit on memory is one number higher"
 EXACT = "At a probability of exactly 2⁻¹²⁶, p and log p are read alike"
 
@@ -22,6 +23,7 @@ HARMLESS: dict[str, str] = {
     "passed_back_to: other branch: if node.is_parameter or node.name == 'tokens' → if False": NOTHING,
     "Choice.rank_of: wrong place: np.flatnonzero(self.order == token) → "
     "np.flatnonzero(self.order == token)[::-1]": ONCE,
+    "causal: off by one: -2 → -3": HEADS,
     "expression: off by one: 16000000 → 16000001": LIMIT,
     "Values.underflows: operator: self.value_at('probs', (t, self.next_token(t))) < torch.finfo(torch.float32).tiny → "
     "self.value_at('probs', (t, self.next_token(t))) <= torch.finfo(torch.float32).tiny": EXACT,
