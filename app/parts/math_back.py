@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 from markupsafe import Markup
 
-from app.parts.additions import log_ratio, slope_size, with_and_without_additions
 from app.parts.base import Block, Scene, Settings, View, live_part
-from app.parts.expressions import length
+from app.parts.expressions import length, log_ratio, slope_size, with_and_without_additions
 from app.render.curves import LogAxis
 from model import Run
 

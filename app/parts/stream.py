@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from itertools import chain
 
-from app.parts.additions import log_ratio, slope_size, with_and_without_additions
 from app.parts.base import Position, Scene, Settings, View, live_part
-from app.parts.expressions import length
+from app.parts.expressions import length, log_ratio, slope_size, with_and_without_additions
 
 ALIKE = math.log(1.25)  # ratios of slopes that differ by less than a quarter
 

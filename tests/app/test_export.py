@@ -34,6 +34,7 @@ from tests.app.shown_numbers import read
 TEXT = "The cat sat on the"
 LOCAL = "http://127.0.0.1:8000"
 SITE = "https://numbers.example"
+PATIENCE = 60.0  # seconds for what a reader is told to ask for again
 REQUESTS = {"src", "srcset", "action", "formaction", "poster", "data", "style", "background", "ping"}
 
 
@@ -52,8 +53,11 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def fetch(client: TestClient, name: str, *, site: str = SITE, **query: str) -> tuple[BeautifulSoup, str]:
-    """A file as a browser would be given it, and its HTML."""
-    answer = client.get(f"{site}/export/{name}", params={"text": TEXT, "target": "id:17"} | query)
+    """A file as a browser would be given it, and its HTML; asked for again while it is being computed."""
+    params, until = {"text": TEXT, "target": "id:17"} | query, time.monotonic() + PATIENCE
+    while "Try again in a few seconds" in (answer := client.get(f"{site}/export/{name}", params=params)).text:
+        assert time.monotonic() < until, answer.text[:500]
+        time.sleep(0.5)
     assert answer.status_code == 200, answer.text[:500]
     assert answer.headers["content-disposition"].startswith("attachment; filename=")
     assert re.fullmatch(r'attachment; filename="[A-Za-z0-9.,_+()-]+"', answer.headers["content-disposition"])

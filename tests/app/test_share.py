@@ -15,7 +15,7 @@ from bs4 import BeautifulSoup
 from PIL import Image
 from starlette.testclient import TestClient
 
-from app.features.lessons.table import LESSONS
+from app.features.lessons.routes import LESSONS
 from app.features.share.card import explanation_card
 from app.features.share.card_picture import NEG, POS, png
 from app.main import create_app

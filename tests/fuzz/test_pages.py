@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from app.features.lessons.table import LESSONS
+from app.features.lessons.routes import LESSONS
 from app.parts.table import PARTS
 from tests.fuzz.answers import check
 from tests.fuzz.profiles import examples

@@ -19,8 +19,7 @@ from app.panels.shared import CARDS, HIDES, Asked, NotShared, SharedPage, What, 
 from app.panels.values.view import values_view
 from app.panels.why.view import why_view
 from app.parts.base import Here, Part, Settings
-from app.parts.share import can_hide, of_part, part_run
-from app.parts.show import part_html
+from app.parts.show import can_hide, of_part, part_html, part_run
 from app.parts.table import PARTS
 from app.request import answers, look
 from app.request.htmx import Htmx, HtmxDep

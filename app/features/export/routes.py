@@ -20,8 +20,7 @@ from app.features.export.view import TERMS, File, Origin
 from app.panels import data
 from app.panels.articles import ARTICLES
 from app.parts.base import Here
-from app.parts.share import part_run
-from app.parts.show import part_html
+from app.parts.show import part_html, part_run
 from app.parts.table import PARTS
 from app.request.answers import attachment
 from app.request.page_state import Hint, PageState

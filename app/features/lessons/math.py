@@ -8,10 +8,10 @@ import numpy as np
 from markupsafe import Markup
 
 from app.features.lessons.base import Lesson, Section
-from app.parts.additions import slope_size
 from app.parts.aim import Aim, aim, chance_of_first, cost, cost_of_first
 from app.parts.attention import pair_of, share, without_root
 from app.parts.base import Scene, View
+from app.parts.expressions import slope_size
 from app.server.size import is_large
 from model import Run
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,27 +12,29 @@ from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from app.dependencies import StateDep
+from app.dependencies import StateDep, page_state
 from app.features.lessons.base import Lesson
-from app.features.lessons.share import of_lesson
-from app.features.lessons.table import LESSONS
+from app.features.lessons.math import LESSON as MATH
+from app.features.lessons.transformer import LESSON as TRANSFORMER
 from app.panels.articles import ARTICLES, Article
 from app.panels.loading import model_ready
 from app.panels.selection import checked, target_field
+from app.panels.shared import CARDS, Asked, NotShared, Shared, SharedPage, about, bare, card_url, shares
 from app.panels.why.view import why_view
 from app.parts.base import Scene
 from app.parts.numbers import Numbers
-from app.parts.show import Live
+from app.parts.show import Live, of_part
 from app.render.formulas import mathml, table
 from app.request import answers
 from app.request.state import State
-from app.server.prefix import origin_of
+from app.server.prefix import Url, origin_of
 from app.services import Services, ServicesDep
 from model import Run
 
 router = APIRouter(include_in_schema=False, dependencies=[Depends(model_ready)])
 
 WORDS_A_MINUTE = 200
+LESSONS: tuple[Lesson, ...] = (TRANSFORMER, MATH)  # in reading order
 
 
 @router.api_route("/lessons", methods=["GET", "HEAD"])
@@ -43,7 +46,7 @@ async def contents(services: ServicesDep) -> Response:
 @router.api_route("/lessons/{name}", methods=["GET", "HEAD"])
 async def lesson(request: Request, name: str, state: StateDep, services: ServicesDep, all: bool = False) -> Response:
     """One lesson. `all` puts every live part into the page at once, as paper needs it."""
-    found = next((one for one in LESSONS if one.name == name), None)
+    found = next((each for each in LESSONS if each.name == name), None)
     if found is None:
         raise HTTPException(404)
     plain = State.of(state, "model", "text", "target", "bos", "at", "order", "offset")
@@ -128,4 +131,32 @@ def article(lesson: Lesson) -> Article:
     )
 
 
+# -- as others see it
+
+
+def of_lesson(run: Run, lesson: Lesson, state: State, section: str = "") -> Shared:
+    """A lesson; its frame shows the first live part of the section, or of the lesson."""
+    homes = lesson.live_parts
+    part = next((part for part in homes if part.home == f"{lesson.name}#{section}"), homes[0])
+    title = next((one.title for one in lesson.sections if one.id == section), "")
+    alone = bare(state)
+    return replace(
+        of_part(run, part, alone, part.settings()),
+        title=f"{lesson.title}: {title}" if title else lesson.title,
+        description=f"{lesson.lead} {about(run)}",
+        path=Url(alone.url(lesson.path) + (f"#{section}" if title else "")),
+        card=card_url(alone, of=f"lesson/{lesson.name}"),
+    )
+
+
+@shares("/lessons/*")
+def shared(services: Services, page: SharedPage) -> Asked:
+    lesson = next((one for one in LESSONS if one.path == page.path), None)
+    if lesson is None:
+        raise NotShared
+    state = lesson.aimed(page_state(services, page.query), asked=bool({"target", "text"} & set(page.query)))
+    return Asked(state, lambda run: of_lesson(run, lesson, state, page.section))
+
+
 ARTICLES |= {lesson.name: article(lesson) for lesson in LESSONS}
+CARDS |= {f"lesson/{lesson.name}": (lesson.title, lesson.lead) for lesson in LESSONS}
