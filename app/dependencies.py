@@ -20,29 +20,23 @@ class TextTooLong(ReaderError):
     code, part = "text_too_long", "text"
 
 
-def checked_text(text: str, most: int) -> str:
+def check_text(text: str, most: int) -> None:
     """Raises TextTooLong."""
     if len(text) > most:
         hint = f"At most {most:,} characters are read here; a model reads fewer tokens still."
         raise TextTooLong(f"The text has {len(text):,} characters.", hint)
-    return text
 
 
 async def texts_fit(request: Request) -> None:
     """For every route: a text in the query is not longer than the host allows. Raises TextTooLong."""
     for text in request.query_params.getlist("text"):
-        checked_text(text, services_of(request).settings.max_text)
+        check_text(text, services_of(request).settings.max_text)
 
 
 def run_state(services: Services, query: RunQuery) -> State:
     """The run that a query or a body names. Raises UnknownModel, TextTooLong."""
-    checked_text(query.text or "", services.settings.max_text)
-    return run_of(services.models, query)
-
-
-def run_of(models: Catalogue, query: RunQuery) -> State:
-    """The same without an app. Raises UnknownModel."""
-    example = models.entry(query.model).text
+    check_text(query.text or "", services.settings.max_text)
+    example = services.models.entry(query.model).text
     return State.of(query, text=example if query.text is None else query.text)
 
 

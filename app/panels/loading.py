@@ -13,7 +13,7 @@ from starlette.responses import Response
 from app.panels.errors import kept_state
 from app.request import answers
 from app.request.htmx import HtmxDep
-from app.services import Services, ServicesDep
+from app.services import ServicesDep, services_of
 from app.stores.models import Loading
 
 PATIENCE = 1.0  # seconds that a page waits for its model
@@ -48,6 +48,6 @@ async def model_ready(request: Request, services: ServicesDep, htmx: HtmxDep) ->
 async def still_loading(request: Request, error: Exception) -> Response:
     """The page that shows how far it is: 202, for it is not what was asked for."""
     assert isinstance(error, StillLoading)
-    services: Services = request.app.state.services
+    services = services_of(request)
     state = kept_state(services, request.query_params)
     return answers.html(services.page("loading/page.html", state, loading=error.loading), 202, HEADERS)

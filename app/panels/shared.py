@@ -21,7 +21,7 @@ from app.panels.sentence import heading
 from app.render.places import default_address
 from app.request import look
 from app.request.look import Look
-from app.request.paths import EMBED, EXPLORE, encoded, link, share_url
+from app.request.paths import EMBED, EXPLORE, encoded, link
 from app.request.state import State
 from app.server.prefix import ROOT, AppPath, Url, rooted
 from app.services import Services
@@ -34,6 +34,7 @@ WIDTH, HEIGHT = 1200, 630  # pixels of a card
 WIDTHS = (1200, 600, 300)  # that it can be had in
 FRAME_WIDTH = 720
 HEIGHTS: dict[What, int] = {"why": 900, "values": 860}
+LONGEST_URL = 16_000  # characters of an address
 LONGEST_TEXT = 120  # characters of a text that is quoted
 HIDES: dict[What, tuple[str, ...]] = {
     "why": (*look.TEXT, *look.WHY),
@@ -84,28 +85,14 @@ class Shared:
         size = f'width="{escape(width)}" height="{height or self.height}"'
         return f'<iframe src="{src}" title="{title}" {size} loading="lazy" style="border:0"></iframe>'
 
-    def picture(self, width: int = WIDTH) -> str:
-        """The URL of the picture in one of its widths."""
-        return self.card if width == WIDTH else f"{self.card}&width={width}"
-
     def oembed(self, origin: str, form: Literal["json", "xml"] = "json") -> Url:
         """Where the frame's oEmbed answer is."""
         query = urlencode({"url": origin + self.path, "format": form}, quote_via=quote)
         return Url(f"{rooted(OEMBED)}?{query}")
 
-    @property
-    def share(self) -> Url:
-        """The page that helps to share it."""
-        return share_url(self.path)
-
 
 def picture_height(width: int) -> int:
     return round(HEIGHT * width / WIDTH)
-
-
-def largest_picture(max_width: int, max_height: int) -> int:
-    """The widest picture that fits; 0 where none does."""
-    return next((w for w in WIDTHS if w <= max_width and picture_height(w) <= max_height), 0)
 
 
 # -- what pages make

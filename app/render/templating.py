@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
 from functools import lru_cache
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +96,4 @@ def _version(path: Path, changed: int) -> str:
 
 @lru_cache(maxsize=1)
 def _htmx() -> Path:
-    spec = importlib.util.find_spec(HTMX[0])
-    assert spec is not None and spec.origin is not None
-    return Path(spec.origin).parent / HTMX[1]
+    return Path(str(resources.files(HTMX[0]) / HTMX[1]))

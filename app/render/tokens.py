@@ -28,12 +28,7 @@ def token_html(tokenizer: Tokenizer, token: int) -> Markup:
 
 def sentence_html(run: Run, plain: str) -> Markup:
     """A sentence of `Explanation.plain`: {t3} becomes the token at position 3, {v17} vocabulary entry 17."""
-    parts, at = [], 0
-    for match in PLACEHOLDER.finditer(plain):
-        parts.append(escape(plain[at : match.start()]))
-        parts.append(token_html(run.model.tokenizer, _id(run, match)))
-        at = match.end()
-    return Markup("".join([*parts, escape(plain[at:])]))
+    return Markup(PLACEHOLDER.sub(lambda match: token_html(run.model.tokenizer, _id(run, match)), escape(plain)))
 
 
 def sentence_text(run: Run, plain: str) -> str:

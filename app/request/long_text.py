@@ -50,16 +50,9 @@ def in_full(scope: Scope) -> Scope:
     text = unpacked(found[1]) if found else None
     if found is None or text is None or "text" in parse_qs(scope["query_string"].decode("latin-1")):
         return scope
-    query = b"text=" + quote(text, safe="").encode()
     path = (root if path.startswith(root) else "") + found[2]
-    given = scope["query_string"]
-    return {
-        **scope,
-        "path": path,
-        "raw_path": path.encode(),
-        "query_string": query + (b"&" + given if given else b""),
-        "packed_text": text,
-    }
+    query = b"&".join(filter(None, (b"text=" + quote(text, safe="").encode(), scope["query_string"])))
+    return {**scope, "path": path, "raw_path": path.encode(), "query_string": query, "packed_text": text}
 
 
 def shorter(state: State, packed_text: str | None) -> Url | None:

@@ -21,7 +21,7 @@ from app.server.prefix import AppPath
 from model.errors import SettingError
 
 Theme = Literal["auto", "light", "dark"]
-Rgb = tuple[int, int, int]
+Rgb = tuple[int, ...]  # red, green, blue, each 0 to 255
 
 PATH = AppPath("/embed/look.css")
 THEMES: tuple[Theme, ...] = ("auto", "light", "dark")
@@ -135,7 +135,7 @@ def accent_of(given: str) -> str:
 
 def _accent(accent: str) -> str:
     """The rule that sets an accent, checked by `accent_of`, for both themes."""
-    rgb = _rgb(ACCENTS.get(accent, accent))
+    rgb = tuple(bytes.fromhex(ACCENTS.get(accent, accent)))
     light, dark = readable(rgb, LIGHT, BLACK), readable(rgb, DARK, WHITE)
     washes = mixed(light, LIGHT[0], WASH), mixed(dark, DARK[0], 2 * WASH)
     pair = "--{}: light-dark({}, {});".format
@@ -160,19 +160,13 @@ def contrast(one: Rgb, other: Rgb) -> float:
 
 def mixed(color: Rgb, ground: Rgb, share: float) -> Rgb:
     """So much of a colour on a ground."""
-    red, green, blue = (round(g + (c - g) * share) for c, g in zip(color, ground, strict=True))
-    return red, green, blue
+    return tuple(round(g + (c - g) * share) for c, g in zip(color, ground, strict=True))
 
 
 def _luminance(color: Rgb) -> float:
     """Relative luminance (WCAG 2.2)."""
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (channel / 255 for channel in color)]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-def _rgb(digits: str) -> Rgb:
-    red, green, blue = bytes.fromhex(digits)
-    return red, green, blue
 
 
 def _hex(color: Rgb) -> str:

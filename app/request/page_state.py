@@ -54,10 +54,6 @@ class Parameter(NamedTuple):
     kinds: tuple[Any, ...]
     sign: str | None
 
-    @property
-    def is_list(self) -> bool:
-        return tuple in self.kinds
-
 
 class BadParameters(RequestValidationError):
     """Parameters that cannot be read; `hints` say how the page has them written, by their names."""
@@ -104,7 +100,9 @@ class PageState(BaseModel):
         """
         found = dict(given)
         for each in cls.parameters():
-            value = query.getlist(each.key) if each.is_list and hasattr(query, "getlist") else query.get(each.key)
+            value = (
+                query.getlist(each.key) if tuple in each.kinds and hasattr(query, "getlist") else query.get(each.key)
+            )
             if value or (value is not None and each.key in cls.explicit):
                 found[each.key] = value
         try:

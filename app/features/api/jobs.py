@@ -174,12 +174,10 @@ def learned_answer(services: Services, model: str, learned: Learned) -> LearnedA
 
 async def stream(job: Job) -> AsyncIterator[str]:
     """Events until the job is over."""
-    while not job.is_over:
-        yield event("progress", job)
-        await asyncio.sleep(EVERY)
-    yield event(job.stage, job)
-
-
-def event(name: str, job: Job) -> str:
-    data = {"state": job.stage, "progress": job.share, "seconds_left": job.seconds_left}
-    return f"event: {name}\ndata: {json.dumps(data)}\n\n"
+    is_over = False
+    while not is_over:
+        is_over = job.is_over
+        data = {"state": job.stage, "progress": job.share, "seconds_left": job.seconds_left}
+        yield f"event: {job.stage if is_over else 'progress'}\ndata: {json.dumps(data)}\n\n"
+        if not is_over:
+            await asyncio.sleep(EVERY)

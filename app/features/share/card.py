@@ -91,29 +91,25 @@ def explanation_card(run: Run, at: str) -> Card:
         return _grid_card(run, run.check(parsed))
     e = run.explain(at, limit=BARS, order="size")
     if e.combine == "given" or not e.terms:
-        made = guesses_card(run, "", at, f"{_end(run, e)}. ")
+        card = guesses_card(run, "", at, f"{_end(run, e)}. ", marked=at)
     else:
-        made = replace(_card(run, at), caption=_caption(e), bars=_bars(run, e), shares=e.combine == "quotient")
-    marked = _pieces(run, at)
-    return replace(made, is_number=True, lines=_lines(run, e), big=exact(e.value), address=e.address, pieces=marked)
+        card = replace(_card(run, at), caption=_caption(e), bars=_bars(run, e), shares=e.combine == "quotient")
+    return replace(card, is_number=True, lines=_lines(run, e), big=exact(e.value), address=e.address)
 
 
-def guesses_card(run: Run, title: str, about: str, before: str = "") -> Card:
+def guesses_card(run: Run, title: str, about: str, before: str = "", marked: str = "") -> Card:
     """The card of a page: its title, and the likeliest next tokens of its run."""
     tokenizer = run.model.tokenizer
     guesses = tuple(Bar(tokenizer.show(token), numbers.percent(p), p) for token, p in likeliest(run)[:BARS])
     caption = f"{before}What {run.model.name} expects next"
-    return replace(_card(run, ""), big=title, address=about, caption=caption, bars=guesses, shares=True)
+    return replace(_card(run, marked), big=title, address=about, caption=caption, bars=guesses, shares=True)
 
 
 def _card(run: Run, at: str) -> Card:
-    """The run's part of a card; `at` is what its text marks."""
-    return Card(model=run.model.name, pieces=_pieces(run, at), address=at)
-
-
-def _pieces(run: Run, at: str) -> tuple[Piece, ...]:
+    """The run's part of a card; its text's tokens that the address names are marked."""
     marked = roles(run, at) if at else {}
-    return tuple(Piece(run.model.tokenizer.show(token), t in marked) for t, token in enumerate(run.tokens))
+    pieces = tuple(Piece(run.model.tokenizer.show(token), t in marked) for t, token in enumerate(run.tokens))
+    return Card(model=run.model.name, pieces=pieces, address=at)
 
 
 def _lines(run: Run, e: Explanation) -> tuple[str, ...]:

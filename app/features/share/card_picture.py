@@ -15,7 +15,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from app.features.share.card import Bar, Card, Piece
-from app.panels.shared import HEIGHT, WIDTH
+from app.panels.shared import HEIGHT, WIDTH, picture_height
 from app.render.heat import STEPS, Scale
 from app.request.look import LIGHT, mixed
 
@@ -76,7 +76,7 @@ def png(card: Card, width: int = WIDTH, *, own_face: bool = False) -> bytes:
     image = Image.new("RGB", (WIDTH, HEIGHT), PAPER)
     Drawing(ImageDraw.Draw(image), own_face).card(card)
     if width != WIDTH:
-        image = image.resize((width, round(HEIGHT * width / WIDTH)), Image.Resampling.LANCZOS)
+        image = image.resize((width, picture_height(width)), Image.Resampling.LANCZOS)
     file = BytesIO()
     image.save(file, "PNG", compress_level=6)  # 9 saves 4 % and takes five times as long
     return file.getvalue()
@@ -166,7 +166,7 @@ class Drawing:
         below = any(bar.value < 0 for bar in card.bars)
         above = any(bar.value > 0 for bar in card.bars)
         zero = left + (right - left) * (0.0 if not below else 0.5 if above else 1.0)
-        reach = max(zero - left, right - zero) if below != above else (right - left) / 2 if below else right - left
+        reach = max(zero - left, right - zero)
         for n, bar in enumerate(card.bars):
             middle = y + n * pitch + pitch / 2
             ink = INK_3 if bar.is_rest else INK

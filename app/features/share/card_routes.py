@@ -13,7 +13,6 @@ from app.features.share.card import Card, explanation_card, guesses_card
 from app.features.share.card_picture import png
 from app.panels.selection import selected
 from app.panels.shared import CARD, CARDS
-from app.request.state import State
 from app.services import ServicesDep
 from model import Run
 from model.errors import ReaderError
@@ -43,16 +42,15 @@ async def card(
         )
     asked = state if not of else state.select("")
 
+    def made(run: Run) -> Card:
+        return guesses_card(run, title, about) if of else explanation_card(run, selected(run, asked).at)
+
     def drawn(run: Run) -> bytes:
         key = (services.runs.key(asked), asked.eta, asked.optimizer, asked.at, of, width)
-        return services.cards.get(key, lambda: png(_card(run, asked, title, about), int(width)))
+        return services.cards.get(key, lambda: png(made(run), int(width)))
 
     file = await services.runs.use(asked, drawn)
     headers = HEADERS | {"ETag": f'"{hashlib.sha256(file).hexdigest()[:32]}"'}
     if headers["ETag"] in request.headers.get("If-None-Match", ""):
         return Response(status_code=304, headers=headers)
     return Response(file, media_type="image/png", headers=headers)
-
-
-def _card(run: Run, state: State, title: str, about: str) -> Card:
-    return guesses_card(run, title, about) if title else explanation_card(run, selected(run, state).at)

@@ -12,7 +12,17 @@ from fastapi import APIRouter, Query, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
-from app.panels.shared import FRAME_WIDTH, OEMBED, NotShared, Shared, asked_for, largest_picture, picture_height
+from app.panels.shared import (
+    FRAME_WIDTH,
+    LONGEST_URL,
+    OEMBED,
+    WIDTH,
+    WIDTHS,
+    NotShared,
+    Shared,
+    asked_for,
+    picture_height,
+)
 from app.request.look import Look
 from app.request.paths import HOME
 from app.server.prefix import origin_of, rooted
@@ -21,14 +31,13 @@ from model.errors import ReaderError
 
 router = APIRouter(include_in_schema=False)
 
-LONGEST = 16_000  # characters of an address
 LARGEST = 100_000  # pixels
 AGE = 86400  # seconds that an answer may be kept
 
 
 @router.api_route(OEMBED, methods=["GET", "HEAD"])
 async def oembed(
-    request: Request, services: ServicesDep, url: Annotated[str, Query(min_length=1, max_length=LONGEST)],
+    request: Request, services: ServicesDep, url: Annotated[str, Query(min_length=1, max_length=LONGEST_URL)],
     maxwidth: Annotated[int | None, Query(ge=1, le=LARGEST)] = None,
     maxheight: Annotated[int | None, Query(ge=1, le=LARGEST)] = None, format: str = "json",
 ) -> Response:  # fmt: skip
@@ -62,12 +71,10 @@ def answer(shared: Shared, origin: str, max_width: int, max_height: int) -> dict
         "width": width,
         "height": height,
     }
-    if picture := largest_picture(max_width, max_height):
-        found |= {
-            "thumbnail_url": f"{origin}{shared.picture(picture)}",
-            "thumbnail_width": picture,
-            "thumbnail_height": picture_height(picture),
-        }
+    fitting = (wide for wide in WIDTHS if wide <= max_width and picture_height(wide) <= max_height)
+    if wide := next(fitting, 0):
+        url = f"{origin}{shared.card}" + (f"&width={wide}" if wide != WIDTH else "")
+        found |= {"thumbnail_url": url, "thumbnail_width": wide, "thumbnail_height": picture_height(wide)}
     return found
 
 

@@ -9,7 +9,7 @@ from starlette.datastructures import QueryParams
 from starlette.responses import Response
 
 from app.features.share import host_script
-from app.panels.shared import NotShared, Shared, What, asked_for
+from app.panels.shared import LONGEST_URL, NotShared, Shared, What, asked_for
 from app.render.templating import YEAR
 from app.request import answers
 from app.request.htmx import HtmxDep
@@ -22,7 +22,6 @@ from model.errors import ReaderError
 
 router = APIRouter(include_in_schema=False)
 
-LONGEST = 16_000  # characters of an address
 NARROWEST, WIDEST, HIGHEST = 200, 4000, 10_000  # pixels of a frame
 
 
@@ -35,7 +34,7 @@ class UnknownPage(ReaderError):
 @router.api_route(SHARE, methods=["GET", "HEAD"])
 async def share(
     request: Request, services: ServicesDep, htmx: HtmxDep,
-    url: Annotated[str, Query(min_length=1, max_length=LONGEST)],
+    url: Annotated[str, Query(min_length=1, max_length=LONGEST_URL)],
     what: Annotated[Literal["why", "values"], Query(alias="as")] = "why",
 ) -> Response:  # fmt: skip
     """Everything about sharing the page at `url`, an address of this site."""
@@ -67,12 +66,14 @@ def render(
     wrong: dict[str, str] = {}
     look = _look(query, shared, wrong)
     width, height = _size(query, shared, wrong)
+    url, integrity = origin + host_script.url(), host_script.integrity()
+    script = f'<script src="{url}" integrity="{integrity}" crossorigin="anonymous" async></script>'
     context = {
         "shared": shared, "origin": origin, "what": what, "look": look, "height": height, "wrong": wrong,
         "given": {name: query.get(name, "") for name in ("width", "height", "colour")},
         "link": origin + shared.path, "frame": shared.framed(look),
         "snippet": shared.snippet(origin, look, width, height),
-        "script": _script(origin), "themes": THEMES, "accents": list(ACCENTS),
+        "script": script, "themes": THEMES, "accents": list(ACCENTS),
         "can_frame": services.settings.frame_ancestors != "'none'", "shows_numbers": shared.is_number,
         "in_dialog": in_dialog,
     }  # fmt: skip
@@ -98,11 +99,3 @@ def _size(query: QueryParams, shared: Shared, wrong: dict[str, str]) -> tuple[st
         elif given not in ("", else_.removesuffix(" or ")):
             wrong[name] = f"Write {else_}a number of pixels from {NARROWEST} to {most}."
     return found["width"], int(found["height"])
-
-
-def _script(origin: str) -> str:
-    """The HTML that a page with frames needs once, so that they are as high as their content."""
-    return (
-        f'<script src="{origin}{host_script.url()}" integrity="{host_script.integrity()}" '
-        'crossorigin="anonymous" async></script>'
-    )
