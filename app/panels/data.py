@@ -45,9 +45,7 @@ def ready(run: Run, at: str) -> Run:
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]], address: str) -> Response:
     """A CSV file."""
     out = io.StringIO()
-    write = csv.writer(out)
-    write.writerow(heads)
-    write.writerows(rows)
+    csv.writer(out).writerows([heads, *rows])
     return attachment(out.getvalue(), "text/csv; charset=utf-8", address, "csv")
 
 

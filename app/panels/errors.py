@@ -170,7 +170,9 @@ def answer_to(request: Request, error: Exception) -> Response:
     if fault.code == "bad_target":
         fault = replace(fault, offers=(*with_space(services, kept), *fault.offers))
     form = FORMS.get(path, "")
-    context = {"fault": fault, "path": path if form else "", "form": form, "fields": kept_fields(query, kept)}
+    fields = {name: query.get(name, "") for name in ("target", "eta", "optimizer")}  # what stands in the form again
+    fields |= {"text": kept.text, "steps": query.get("steps") or str(kept.steps)}
+    context = {"fault": fault, "path": path if form else "", "form": form, "fields": fields}
     if Htmx.of(request).wants_part:
         headers |= {"HX-Retarget": "#notice", "HX-Reswap": "innerHTML", "HX-Reselect": "#fault", "HX-Push-Url": "false"}
         html = services.page("errors/_error.html", kept, **context)
@@ -181,12 +183,6 @@ def answer_to(request: Request, error: Exception) -> Response:
     else:
         html = services.page("errors/page.html", kept, **context)
     return answers.html(html, fault.status, headers)
-
-
-def kept_fields(query: QueryParams, kept: State) -> dict[str, str]:
-    """What stands in the form again."""
-    given = {name: query.get(name, "") for name in ("target", "eta", "optimizer", "steps")}
-    return given | {"text": kept.text, "steps": given["steps"] or str(kept.steps)}
 
 
 def with_space(services: Services, state: State) -> list[str]:

@@ -24,30 +24,6 @@ router = APIRouter(include_in_schema=False)
 EXCERPT = 700  # characters of a model's own card
 
 
-# The packages that this is built on: what each does, and its licence.
-LIBRARIES = {
-    "torch": ("runs the network", "BSD-3-Clause"),
-    "numpy": ("recomputes every explanation in float64", "BSD-3-Clause"),
-    "safetensors": ("reads checkpoints", "Apache-2.0"),
-    "tiktoken": ("splits text into tokens", "MIT"),
-    "fastapi": ("answers requests", "MIT"),
-    "uvicorn": ("serves them", "BSD-3-Clause"),
-    "jinja2": ("writes the pages", "BSD-3-Clause"),
-    "pydantic": ("checks what is asked", "MIT"),
-    "math-core": ("sets the formulas", "MIT"),
-    "django-js-lib-htmx": ("htmx, which swaps parts of a page", "0BSD"),
-}
-
-# The columns of the table of heads: a score's name -> its heading.
-COLUMNS = {
-    "previous": "previous token",
-    "start": "start token",
-    "duplicate": "same token earlier",
-    "induction": "induction",
-    "receiver": "receiver",
-}
-
-
 @router.api_route("/about", methods=["GET", "HEAD"])
 async def about(services: ServicesDep, model: Annotated[str, Query()] = "") -> Response:
     """The page; the table of heads comes in by its own request."""
@@ -56,7 +32,6 @@ async def about(services: ServicesDep, model: Annotated[str, Query()] = "") -> R
         "about/page.html",
         State(model=model, text=entry.text),
         excerpts={e.name: excerpt(e) for e in services.models},
-        libraries=LIBRARIES,
         version=metadata.version,
         entry=entry,
     )
@@ -78,7 +53,6 @@ def render_heads(services: Services, entry: Entry, is_part: bool) -> str:
         state,
         entry=entry,
         heads=services.models.heads(entry.name),
-        columns=COLUMNS,
         kinds=KINDS,
         taught=(entry.config.n_layer - 1, HEAD) if entry.directory == EMBEDDED else None,
     )

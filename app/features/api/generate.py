@@ -141,12 +141,11 @@ async def generate(query: Annotated[GenerateQuery, Query()], services: ServicesD
 
 
 def generated(generation: Generation, ask: GenerationState, limit: int) -> Generated:
-    complete = generation.complete(ask.n)
     made, model = generation.made[: ask.n], generation.model
     return Generated(
         model=model.name,
         text=model.tokenizer.decode([*generation.prompt, *(one.step.token for one in made)]),
-        complete=complete,
+        complete=generation.complete(ask.n),
         tokens=[made_token(model, one.step, one.prob, limit) for one in made],
     )
 

@@ -20,17 +20,6 @@ from model import Run
 router = APIRouter(include_in_schema=False, dependencies=[Depends(model_ready)])
 
 
-# Sentences to try, and what there is to see in each.
-EXAMPLES = {
-    DEFAULT_TEXT: "Who gets the drink? Heads look back at both names.",
-    "The keys to the old house": "One key or many? The verb must agree across the words between.",
-    "( red [ blue { green": "Which bracket closes first?",
-    "Tom Anna Jack Sarah Tom Anna Jack": "Seen before: a head looks at what followed last time.",
-    "Once upon a time, there was a little": "How stories begin.",
-    "A young dog is called a": "A fact, kept in the weights.",
-}
-
-
 @router.api_route(HOME, methods=["GET", "HEAD"])
 async def home(request: Request, services: ServicesDep) -> Response:
     """The page, with the example sentence's real numbers."""
@@ -43,14 +32,12 @@ def example(services: Services) -> State:
 
 
 def render(services: Services, run: Run, state: State, origin: str) -> str:
-    toy, is_closed = services.models.entry("toy"), services.models.entry("").is_closed
     return services.page(
         "home/page.html",
         state,
         run,
         sentence=sentence_view(run, state.select(f"probs[{run.n_pos - 1},{run.target}]")),
-        examples=[(text, shows, State(text=text).url()) for text, shows in EXAMPLES.items() if not is_closed],
-        toy_url=State(model="toy", text=toy.text).url(),
+        default_text=DEFAULT_TEXT,
         target_field="",
         wrong="",
         shared=of_home(run, state),
