@@ -16,7 +16,7 @@ from markupsafe import Markup
 from math_core import LatexToMathML
 
 from app.render import numbers
-from model.address.trees import Address, Binary, Call, Fold, Negative, Node, Number, Partial
+from model.address.trees import Address, Binary, Call, Negative, Node, Number, Partial
 from model.ops.base import EXP, bracketed
 
 if TYPE_CHECKING:
@@ -272,46 +272,38 @@ def _factor(factor: Factor) -> str:
 # -- calc(…)
 
 
-def expression_latex(node: Node) -> str:
-    """An expression as it would be written by hand, its addresses in the typewriter face."""
-    return AS_LATEX(node)
-
-
-class AsLatex(Fold[str]):
-    """An expression in LaTeX."""
-
-    def address(self, node: Address) -> str:
-        return address_latex(str(node))
-
-    def number(self, node: Number) -> str:
-        return number(node.value, 6)
-
-    def negative(self, node: Negative, operand: str) -> str:
-        return f"-{_operand(node.operand, operand)}"
-
-    def call(self, node: Call, operand: str) -> str:
-        return rf"\sqrt{{{operand}}}" if node.name == "sqrt" else rf"\mathrm{{{node.name}}}\left({operand}\right)"
-
-    def partial(self, node: Partial) -> str:
-        sums = rf"\sum_{{n={node.start}}}^{{{node.stop - 1}}}"
-        return rf"{sums} \mathrm{{term}}_n\left({address_latex(str(node.of))}\right)"
-
-    def binary(self, node: Binary, left: str, right: str) -> str:
-        if node.op == "/":
-            return rf"\frac{{{left}}}{{{right}}}"
-        loose_left, loose_right = _operand(node.left, left), _operand(node.right, right)
-        if node.op in TIMES:
-            return rf"{loose_left} {TIMES[node.op]} {loose_right}"
-        return f"{left} {node.op} {loose_right if node.op == '-' else right}"
-
-
-AS_LATEX = AsLatex()
 TIMES = {"@": r"\cdot", "*": r"\times"}
 
 
-def _operand(node: Node, latex: str) -> str:
+def expression_latex(node: Node) -> str:
+    """An expression as it would be written by hand, its addresses in the typewriter face."""
+    match node:
+        case Address():
+            return address_latex(str(node))
+        case Number():
+            return number(node.value, 6)
+        case Negative():
+            return f"-{_operand(node.operand)}"
+        case Call(name="sqrt"):
+            return rf"\sqrt{{{expression_latex(node.operand)}}}"
+        case Call():
+            return rf"\mathrm{{{node.name}}}\left({expression_latex(node.operand)}\right)"
+        case Partial():
+            sums = rf"\sum_{{n={node.start}}}^{{{node.stop - 1}}}"
+            return rf"{sums} \mathrm{{term}}_n\left({address_latex(str(node.of))}\right)"
+        case Binary(op="/"):
+            return rf"\frac{{{expression_latex(node.left)}}}{{{expression_latex(node.right)}}}"
+        case Binary(op="*" | "@"):
+            return rf"{_operand(node.left)} {TIMES[node.op]} {_operand(node.right)}"
+        case Binary(op="-"):
+            return f"{expression_latex(node.left)} - {_operand(node.right)}"
+        case Binary():
+            return f"{expression_latex(node.left)} {node.op} {expression_latex(node.right)}"
+
+
+def _operand(node: Node) -> str:
     loose = isinstance(node, Negative) or (isinstance(node, Binary) and node.op in "+-")
-    return rf"\left({latex}\right)" if loose else latex
+    return rf"\left({expression_latex(node)}\right)" if loose else expression_latex(node)
 
 
 def address_latex(address: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 Index = int | slice
 
@@ -26,7 +26,7 @@ class Address:
     quantity: str = ""
 
     def __str__(self) -> str:
-        where = f"[{','.join(map(_show_index, self.index))}]" if self.index else ""
+        where = f"[{','.join(map(show_index, self.index))}]" if self.index else ""
         return self.site + where + (f".{self.quantity}" if self.quantity else "")
 
     @property
@@ -116,7 +116,6 @@ class Calc:
 
 Node = Address | Number | Binary | Negative | Call | Partial
 N = TypeVar("N", bound=Node | Calc)
-T = TypeVar("T")
 
 FUNCTIONS = ("exp", "log", "sqrt", "acos", "positive", "max", "sum", "mean")
 _RANK = {"+": 1, "-": 1, "*": 2, "/": 2, "@": 3}
@@ -132,7 +131,8 @@ def _operand(node: Node, op: str, right: bool) -> str:
     return str(node)
 
 
-def _show_index(i: Index) -> str:
+def show_index(i: Index) -> str:
+    """An index as it is written between brackets."""
     if isinstance(i, int):
         return str(i)
     return f"{'' if i.start is None else i.start}:{'' if i.stop is None else i.stop}"
@@ -172,38 +172,3 @@ def map_addresses(node: N, change: Callable[[Address], Address]) -> N:
     if isinstance(node, Address):
         return change(node)  # type: ignore[return-value]
     return with_operands(node, [map_addresses(operand, change) for operand in operands(node)])
-
-
-class Fold(Generic[T]):
-    """What a tree comes to, from its leaves up: a method for each kind of node, given what its operands came to."""
-
-    def __call__(self, node: Node) -> T:
-        if isinstance(node, Address):
-            return self.address(node)
-        if isinstance(node, Number):
-            return self.number(node)
-        if isinstance(node, Negative):
-            return self.negative(node, self(node.operand))
-        if isinstance(node, Call):
-            return self.call(node, self(node.operand))
-        if isinstance(node, Partial):
-            return self.partial(node)
-        return self.binary(node, self(node.left), self(node.right))
-
-    def address(self, node: Address) -> T:
-        raise NotImplementedError
-
-    def number(self, node: Number) -> T:
-        raise NotImplementedError
-
-    def negative(self, node: Negative, operand: T) -> T:
-        raise NotImplementedError
-
-    def call(self, node: Call, operand: T) -> T:
-        raise NotImplementedError
-
-    def partial(self, node: Partial) -> T:
-        raise NotImplementedError
-
-    def binary(self, node: Binary, left: T, right: T) -> T:
-        raise NotImplementedError

@@ -9,53 +9,26 @@ from typing import Any
 
 import numpy as np
 
-from model.address.trees import (
-    Address,
-    Binary,
-    Calc,
-    Call,
-    Fold,
-    Negative,
-    Node,
-    Number,
-    Partial,
-    operands,
-    with_operands,
-)
+from model.address import trees
+from model.address.trees import Address, Binary, Calc, Call, Negative, Node, Number, Partial
 from model.errors import AddressError
 from model.explain.explainable import Explainable
 from model.explain.gradients import gradient_rule
 from model.explain.steps import rule_after_steps
 from model.explain.terms import products_of
-from model.ops.base import (
-    ACOS,
-    EXP,
-    LOG,
-    MAX,
-    POSITIVE,
-    SQRT,
-    Column,
-    Computed,
-    Constant,
-    Floats,
-    Group,
-    Ref,
-    Rule,
-    arc_cosine,
-    grid,
-    map_refs,
-)
+from model.ops import base
+from model.ops.base import Column, Computed, Constant, Floats, Group, Ref, Rule, grid
 
 MOST_NUMBERS = 2_000_000  # in one range: several in one expression must fit a small server
 MOST_IN_DOT = 16_000_000  # a range that a dot product reads and gives back: a whole weight matrix
 MOST_PRODUCTS = 20_000_000  # multiplications of one dot(…)
 MINUS = Constant("-1", -1.0)
-FUNCTIONS = {"exp": EXP, "log": LOG, "sqrt": SQRT, "acos": ACOS, "positive": POSITIVE}
+FUNCTIONS = {f.name: f for f in (base.EXP, base.LOG, base.SQRT, base.ACOS, base.POSITIVE)}
 ELEMENTWISE: dict[str, Callable[[Floats], Floats]] = {
     "exp": np.exp,
     "log": np.log,
     "sqrt": np.sqrt,
-    "acos": np.vectorize(arc_cosine, otypes=[np.float64]),
+    "acos": np.vectorize(base.arc_cosine, otypes=[np.float64]),
     "positive": lambda x: np.asarray(x > 0, dtype=np.float64),
 }
 REDUCTIONS: dict[str, Callable[[Floats], Any]] = {"max": np.max, "sum": np.sum, "mean": np.mean}
@@ -67,7 +40,7 @@ REDUCTIONS: dict[str, Callable[[Floats], Any]] = {"max": np.max, "sum": np.sum, 
 def evaluate(run: Explainable, node: Node) -> Floats:
     """The value in float64: a number, or an array over the sliced axes of the ranges in it."""
     with np.errstate(all="ignore"):
-        return np.asarray(_Value(run)(node), dtype=np.float64)
+        return np.asarray(_value(run, node), dtype=np.float64)
 
 
 def number(run: Explainable, calc: Calc) -> float:
@@ -78,39 +51,26 @@ def number(run: Explainable, calc: Calc) -> float:
     return float(value)
 
 
-class _Value(Fold[Floats | float]):
-    """What each node comes to in one run."""
+def _value(run: Explainable, node: Node) -> Floats | float:
+    match node:
+        case Address():
+            return run.numbers(reference(run, node))
+        case Number():
+            return node.value
+        case Negative():
+            return -evaluate(run, node.operand)
+        case Call():
+            return np.asarray((ELEMENTWISE | REDUCTIONS)[node.name](evaluate(run, node.operand)))
+        case Partial():
+            return float(np.sum(products_of(partial_rule(run, node), run.numbers)))
+        case Binary(op="@"):  # whose ranges may be as large as a matrix
+            return _dot(_read_by_dot(run, node.left), _read_by_dot(run, node.right), node)
+        case Binary():
+            return _arithmetic(evaluate(run, node.left), evaluate(run, node.right), node)
 
-    def __init__(self, run: Explainable) -> None:
-        self.run = run
 
-    def __call__(self, node: Node) -> Floats | float:
-        if isinstance(node, Binary) and node.op == "@":  # whose ranges may be as large as a matrix
-            return _dot(self.read_by_dot(node.left), self.read_by_dot(node.right), node)
-        return super().__call__(node)
-
-    def read_by_dot(self, node: Node) -> Floats:
-        if isinstance(node, Address):
-            return self.run.numbers(reference(self.run, node, MOST_IN_DOT))
-        return np.asarray(self(node), dtype=np.float64)
-
-    def address(self, node: Address) -> Floats:
-        return self.run.numbers(reference(self.run, node))
-
-    def number(self, node: Number) -> float:
-        return node.value
-
-    def negative(self, node: Negative, operand: Floats | float) -> Floats | float:
-        return -operand
-
-    def call(self, node: Call, operand: Floats | float) -> Floats:
-        return np.asarray((ELEMENTWISE | REDUCTIONS)[node.name](np.asarray(operand, dtype=np.float64)))
-
-    def partial(self, node: Partial) -> float:
-        return float(np.sum(products_of(partial_rule(self.run, node), self.run.numbers)))
-
-    def binary(self, node: Binary, left: Floats | float, right: Floats | float) -> Floats:
-        return _binary(np.asarray(left, dtype=np.float64), np.asarray(right, dtype=np.float64), node)
+def _read_by_dot(run: Explainable, node: Node) -> Floats:
+    return run.numbers(reference(run, node, MOST_IN_DOT)) if isinstance(node, Address) else evaluate(run, node)
 
 
 def _dot(left: Floats, right: Floats, node: Binary) -> Floats:
@@ -126,11 +86,11 @@ def _dot(left: Floats, right: Floats, node: Binary) -> Floats:
     return np.asarray(np.dot(left, right))
 
 
-def _binary(left: Floats, right: Floats, node: Binary) -> Floats:
+def _arithmetic(left: Floats, right: Floats, node: Binary) -> Floats:
     if left.ndim and right.ndim and left.shape != right.shape:
         raise AddressError(f"The ranges in {node} have different shapes, {left.shape} and {right.shape}.")
-    arithmetic = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}
-    return np.asarray(arithmetic[node.op](left, right))
+    ufuncs = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}
+    return np.asarray(ufuncs[node.op](left, right))
 
 
 def reference(run: Explainable, address: Address, most: int = MOST_NUMBERS) -> Ref:
@@ -169,7 +129,7 @@ def _call_rule(run: Explainable, node: Call) -> Rule:
         return Rule("function", _summands(run, node.operand), function=FUNCTIONS[node.name])
     elements = _elements(run, _multiplied(node.operand))
     if node.name == "max":
-        return Rule("function", (elements,), function=MAX)
+        return Rule("function", (elements,), function=base.MAX)
     if node.name == "mean":
         share = Constant(rf"\tfrac{{1}}{{{elements.n}}}", 1 / elements.n)
         elements = replace(elements, factors=(share, *elements.factors))
@@ -253,7 +213,7 @@ def _axes_of(run: Explainable, node: Node) -> int:
     """How many axes the value of a node has."""
     if isinstance(node, Address):
         return len(_sliced(run, node))
-    below = [_axes_of(run, operand) for operand in operands(node)]
+    below = [_axes_of(run, operand) for operand in trees.operands(node)]
     if isinstance(node, Binary):
         return sum(below) - 2 if node.op == "@" else max(below)
     return below[0] if isinstance(node, Negative) or (isinstance(node, Call) and node.name in ELEMENTWISE) else 0
@@ -274,7 +234,7 @@ def pick(run: Explainable, node: Node, place: tuple[int | None, ...]) -> Node:
     if isinstance(node, Binary) and node.op == "@":
         rows = _axes_of(run, node.left) - 1
         return Binary("@", pick(run, node.left, (*place[:rows], None)), pick(run, node.right, (None, *place[rows:])))
-    return with_operands(node, [pick(run, operand, place) for operand in operands(node)])
+    return trees.with_operands(node, [pick(run, operand, place) for operand in trees.operands(node)])
 
 
 # -- the first terms of a sum
@@ -321,7 +281,7 @@ def _cut(group: Group, start: int, stop: int) -> Group:
 
     return replace(
         group,
-        factors=tuple(map_refs(column, cut) for column in group.factors),
+        factors=tuple(base.map_refs(column, cut) for column in group.factors),
         n=stop - start,
         places=tuple(place[start:stop] for place in group.places),
         subtotal=None,

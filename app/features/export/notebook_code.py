@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from model.address.parser import parse
-from model.address.trees import Address, Binary, Calc, Call, Fold, Index, Negative, Node, Number, Partial
+from model.address.trees import Address, Calc, Call, Index, Negative, Node, Number, Partial, show_index
 from model.errors import AddressError
 from model.explain.expression import FUNCTIONS
 
@@ -24,46 +24,37 @@ NAMED = {"@": "np.dot", "/": "np.divide"}  # Python's own / of two written numbe
 
 def expression(run: Run, node: Node) -> str:
     """Arithmetic as Python, with parentheses wherever they could matter."""
-    return Written(run)(node)
+    match node:
+        case Address():
+            return number(run, node)
+        case Number():
+            return floats(node.value)
+        case Negative():
+            return f"(-{expression(run, node.operand)})"
+        case Call():
+            function = FUNCTIONS.get(node.name)
+            written = function.numpy if function and function.numpy else f"np.{node.name}({{}})"
+            return written.format(expression(run, node.operand))
+        case Partial():
+            return _written_out(run, node)
+    left, right = expression(run, node.left), expression(run, node.right)
+    return f"{NAMED[node.op]}({left}, {right})" if node.op in NAMED else f"({left} {node.op} {right})"
 
 
-class Written(Fold[str]):
-    """An expression as Python."""
+def _written_out(run: Run, node: Partial) -> str:
+    """The first terms of a sum."""
+    e = run.explain(str(Calc(node)), limit=MOST_TERMS)
+    if e.n_terms > MOST_TERMS:
+        raise AddressError(f"{node} is {e.n_terms:,} terms; a notebook writes out at most {MOST_TERMS:,}.")
+    products = (" * ".join(_factor(run, factor) for factor in term.factors) for term in e.terms)
+    return "(" + "\n    + ".join(products) + ")"
 
-    def __init__(self, run: Run) -> None:
-        self.run = run
 
-    def address(self, node: Address) -> str:
-        return number(self.run, node)
-
-    def number(self, node: Number) -> str:
-        return floats(node.value)
-
-    def negative(self, node: Negative, operand: str) -> str:
-        return f"(-{operand})"
-
-    def call(self, node: Call, operand: str) -> str:
-        function = FUNCTIONS.get(node.name)
-        written = function.numpy if function and function.numpy else f"np.{node.name}({{}})"
-        return written.format(operand)
-
-    def partial(self, node: Partial) -> str:
-        """The first terms of a sum, written out."""
-        e = self.run.explain(str(Calc(node)), limit=MOST_TERMS)
-        if e.n_terms > MOST_TERMS:
-            raise AddressError(f"{node} is {e.n_terms:,} terms; a notebook writes out at most {MOST_TERMS:,}.")
-        products = (" * ".join(map(self._factor, term.factors)) for term in e.terms)
-        return "(" + "\n    + ".join(products) + ")"
-
-    def _factor(self, factor: Factor) -> str:
-        if factor.address is None:
-            return floats(factor.value)
-        parsed = parse(factor.address)
-        return self(parsed.tree if isinstance(parsed, Calc) else parsed)
-
-    def binary(self, node: Binary, left: str, right: str) -> str:
-        named = NAMED.get(node.op)
-        return f"{named}({left}, {right})" if named else f"({left} {node.op} {right})"
+def _factor(run: Run, factor: Factor) -> str:
+    if factor.address is None:
+        return floats(factor.value)
+    parsed = parse(factor.address)
+    return expression(run, parsed.tree if isinstance(parsed, Calc) else parsed)
 
 
 def number(run: Run, address: Address) -> str:
@@ -72,7 +63,7 @@ def number(run: Run, address: Address) -> str:
     after = f", {address.step}" if address.step else ""
     kind = {"grad": "slope", "m": "moment", "v": "moment"}.get(address.kind, "value")
     which = f'"{address.kind}", ' if kind == "moment" else ""
-    index = f"[{', '.join(map(_index, address.index))}]" if address.index else ""
+    index = f"[{', '.join(map(show_index, address.index))}]" if address.index else ""
     return f'run.{kind}({which}"{address.site}"{after}){index}'
 
 
@@ -80,12 +71,6 @@ def place(index: Iterable[Index]) -> str:
     """An index as a tuple that Python reads."""
     inside = ", ".join(f"slice({i.start}, {i.stop})" if isinstance(i, slice) else str(i) for i in index)
     return f"({inside},)" if inside else "()"
-
-
-def _index(i: Index) -> str:
-    if isinstance(i, int):
-        return str(i)
-    return f"{'' if i.start is None else i.start}:{'' if i.stop is None else i.stop}"
 
 
 def floats(x: float) -> str:
