@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from model.address.parser import Address, Calc, parse
 from model.arch.base import Node
 from model.errors import AddressError
-from model.explain.explainable import Explainable
-from model.explain.explanation import Explanation, Kind
+from model.explain.explainable import Explainable, after_steps
+from model.explain.explanation import Explanation
 from model.explain.expression import expression_rule, number
 from model.explain.gradients import gradient_formula, gradient_rule, passed_back_to
-from model.explain.steps import after_steps
 from model.explain.terms import Window, allowed, listed, products_of, subtotals_of, terms_of, total_of
 from model.ops.base import Constant, Group, Place, Rule
 from model.ops.update import moment_rule, step_formula, step_rule
@@ -30,21 +30,6 @@ STEP = "The weight after learning: it moved against its own slope, a small step 
 MOMENT = "AdamW's running average over the steps' slopes, the latest counting most."
 
 
-@dataclass(frozen=True)
-class Account:
-    """What is known of a number before its terms are worked out; the fields are those of Explanation."""
-
-    address: str
-    value: float
-    rule: Rule
-    kind: Kind
-    site: str
-    op: str
-    plain: str
-    formula: str = ""
-    used_by: tuple[str, ...] = ()
-
-
 def explain(run: Explainable, at: str, window: Window = Window()) -> Explanation:  # noqa: B008  (a constant)
     """Explain the number at `at`, listing the terms of the window.
 
@@ -52,54 +37,62 @@ def explain(run: Explainable, at: str, window: Window = Window()) -> Explanation
     """
     parsed = parse(at)
     if isinstance(parsed, Calc):
-        return _explained(run, _of_expression(run, parsed), window)
+        return _of_expression(run, parsed, window)
     address = run.check(parsed)
     if not address.is_single:
-        raise AddressError(f"{parsed} is more than one number.", _first_of(address))
-    place: Place = address.index  # type: ignore[assignment]
+        first = tuple(i if isinstance(i, int) else (i.start or 0) for i in address.index)
+        raise AddressError(f"{parsed} is more than one number.", f"Its first number is {Address(address.site, first)}.")
     node = run.graph[address.site]
     if address.step is None:
-        of = _of_gradient if address.quantity else _of_value
-        return _explained(run, of(run, address, node, place), window)
-    if node.is_parameter and address.kind != "grad":
-        return _explained(run, _of_weight(run, address, node, place), window)
-    return _in_step(run, address, window)
+        return (_of_gradient if address.quantity else _of_value)(run, address, node, window)
+    if not node.is_parameter or address.kind == "grad":
+        return _in_step(run, address, window)
+    return (_of_average if address.kind in ("m", "v") else _of_weight)(run, address, node, window)
 
 
-def _of_expression(run: Explainable, calc: Calc) -> Account:
-    value, rule = number(run, calc), expression_rule(run, calc)
-    return Account(str(calc), value, rule, "arithmetic", "calc", "arithmetic", "Arithmetic on numbers of this run.")
+def _of_expression(run: Explainable, calc: Calc, window: Window) -> Explanation:
+    value, op = number(run, calc), "arithmetic"
+    plain = "Arithmetic on numbers of this run."
+    rule = expression_rule(run, calc)
+    return _explained(run, rule, value, window, address=str(calc), kind=op, site="calc", op=op, plain=plain, formula="")
 
 
-def _of_value(run: Explainable, address: Address, node: Node, place: Place) -> Account:
+def _of_value(run: Explainable, address: Address, node: Node, window: Window) -> Explanation:
+    place = _place(address)
     rule, chosen = changed(run, node.name, place, node.op.forward(run, place))
-    op, plain = (SET, chosen) if chosen else (node.op.name, node.op.plain(run, place))
+    said = {"kind": "site", "op": node.op.name, "plain": node.op.plain(run, place)}
+    if chosen:
+        said = {"kind": "set", "op": SET, "plain": chosen}
     formula = "" if chosen else node.op.formula(run, place)
-    value = float(run.values(address))
-    kind: Kind = "set" if chosen else "site"
-    return Account(str(address), value, rule, kind, node.name, op, plain, formula, used_by(run, address))
+    return _at(run, address, rule, window, **said, formula=formula, used_by=used_by(run, address))
 
 
-def _of_gradient(run: Explainable, address: Address, node: Node, place: Place) -> Account:
+def _of_gradient(run: Explainable, address: Address, node: Node, window: Window) -> Explanation:
+    place, kind = _place(address), "gradient"
     rule, formula = gradient_rule(run, node, place), gradient_formula(run, node, place)
-    readers, value = passed_back_to(run, node, place), float(run.values(address))
-    return Account(str(address), value, rule, "gradient", node.name, "gradient", SLOPE, formula, readers)
+    readers = passed_back_to(run, node, place)
+    return _at(run, address, rule, window, kind=kind, op=kind, plain=SLOPE, formula=formula, used_by=readers)
 
 
-def _of_weight(run: Explainable, address: Address, node: Node, place: Place) -> Account:
-    """A weight after k steps, or AdamW's running averages for it."""
-    k, rate = address.step or 0, run.rate
-    kind: Kind = "average" if address.kind in ("m", "v") else "update"
-    if kind == "average":
-        rule = moment_rule(rate, address.kind, node.name, place, k)
-        op, plain, formula = "running average", MOMENT, ""
-        readers: tuple[str, ...] = (str(replace(address, quantity=f"step({k})")),)
-    else:
-        rule = step_rule(rate, node.name, place, k, _moments(run, address, k))
-        op, plain = "parameter update", STEP
-        formula = step_formula(rate, node.op.formula(run, place).split(" = ")[0], k)
-        readers = tuple(after_steps(at, k) for at in used_by(run, replace(address, quantity="")))
-    return Account(str(address), float(run.values(address)), rule, kind, node.name, op, plain, formula, readers)
+def _of_weight(run: Explainable, address: Address, node: Node, window: Window) -> Explanation:
+    place, k = _place(address), address.step or 0
+    rule = step_rule(run.rate, node.name, place, k, _moments(run, address, k))
+    formula = step_formula(run.rate, node.op.formula(run, place).split(" = ")[0], k)
+    readers = tuple(after_steps(at, k) for at in used_by(run, replace(address, quantity="")))
+    said = {"kind": "update", "op": "parameter update", "plain": STEP}
+    return _at(run, address, rule, window, **said, formula=formula, used_by=readers)
+
+
+def _of_average(run: Explainable, address: Address, node: Node, window: Window) -> Explanation:
+    k = address.step or 0
+    rule = moment_rule(run.rate, address.kind, node.name, _place(address), k)
+    readers = (str(replace(address, quantity=f"step({k})")),)
+    said = {"kind": "average", "op": "running average", "plain": MOMENT}
+    return _at(run, address, rule, window, **said, formula="", used_by=readers)
+
+
+def _place(address: Address) -> Place:
+    return address.index  # type: ignore[return-value]
 
 
 def _moments(run: Explainable, address: Address, k: int) -> tuple[float, float]:
@@ -164,22 +157,22 @@ def used_by(run: Explainable, address: Address) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _at(run: Explainable, address: Address, rule: Rule, window: Window, **said: Any) -> Explanation:
+    value = float(run.values(address))
+    return _explained(run, rule, value, window, address=str(address), site=address.site, **said)
+
+
 @np.errstate(all="ignore")  # what is not finite is said in the notes
-def _explained(run: Explainable, number: Account, window: Window) -> Explanation:
-    rule, value = number.rule, number.value
+def _explained(run: Explainable, rule: Rule, value: float, window: Window, **said: Any) -> Explanation:
+    """`said` are the fields of the explanation that do not follow from its terms."""
     products = products_of(rule, run.numbers)
     total = total_of(rule, products, value)
     shown = listed(rule, products, window)
     rest = np.ones(len(products), dtype=bool)
     rest[shown] = False
     return Explanation(
-        address=number.address,
-        kind=number.kind,
-        site=number.site,
-        op=number.op,
+        **said,
         value=value,
-        formula=number.formula,
-        plain=number.plain,
         combine=rule.combine,
         function=rule.function,
         terms=tuple(terms_of(rule, products, run.numbers, shown.tolist())),
@@ -192,19 +185,13 @@ def _explained(run: Explainable, number: Account, window: Window) -> Explanation
         products=products,
         subtotals=tuple(subtotals_of(rule, products)),
         steps=rule.steps,
-        used_by=number.used_by,
-        notes=rule.notes + _not_finite(run, number),
+        notes=rule.notes + _not_finite(run, value, said["site"]),
     )
 
 
-def _not_finite(run: Explainable, number: Account) -> tuple[str, ...]:
-    if np.isfinite(number.value) or number.site.endswith(".scores"):
+def _not_finite(run: Explainable, value: float, site: str) -> tuple[str, ...]:
+    if np.isfinite(value) or site.endswith(".scores"):
         return ()
     first = run.first_fault()
     where = f"; the first site of the run that holds one is {first}" if first else ""
     return (f"This is not a finite number{where}.",)
-
-
-def _first_of(address: Address) -> str:
-    first = [i if isinstance(i, int) else (i.start or 0) for i in address.index]
-    return f"Its first number is {Address(address.site, tuple(first))}."

@@ -65,35 +65,22 @@ class Explanation:
         return not abs(self.difference) <= self.allowed
 
     def __str__(self) -> str:
-        return text_form(self)
+        """For a terminal: how it is made, the listed terms, the rest, and the check against the captured value."""
+        lines = [f"{self.address} = {self.value:.7g}", f"  {self.op}: {self._how()}", *map(_term, self.terms)]
+        if hidden := self.n_terms - len(self.terms):
+            lines.append(f"  {'':>6}  {self.rest:>14.7g}  the other {hidden:,} term{'s' * (hidden > 1)}")
+        lines.append(f"  recomputed {self.total:.10g}, difference {self.difference:.2g} (allowed {self.allowed:.2g})")
+        if self.fault:
+            lines.append("  FAULT: the recomputed total does not meet the captured value")
+        if self.used_by:
+            lines.append("  used by " + ", ".join(self.used_by[:6]) + (", …" if len(self.used_by) > 6 else ""))
+        return "\n".join(lines + [f"  {note}" for note in self.notes])
 
-
-# -- for a terminal or a notebook
-
-HOW = {
-    "sum": "the sum of its terms",
-    "quotient": "the first term ÷ the sum of the others",
-}
-
-
-def text_form(e: Explanation) -> str:
-    """Address and value, how it is made, the listed terms, the rest, and the check against the captured value."""
-    lines = [f"{e.address} = {e.value:.7g}", f"  {e.op}: {_how(e)}", *map(_term, e.terms)]
-    hidden = e.n_terms - len(e.terms)
-    if hidden:
-        lines.append(f"  {'':>6}  {e.rest:>14.7g}  the other {hidden:,} term{'s' * (hidden > 1)}")
-    lines.append(f"  recomputed {e.total:.10g}, difference {e.difference:.2g} (allowed {e.allowed:.2g})")
-    if e.fault:
-        lines.append("  FAULT: the recomputed total does not meet the captured value")
-    if e.used_by:
-        lines.append("  used by " + ", ".join(e.used_by[:6]) + (", …" if len(e.used_by) > 6 else ""))
-    return "\n".join(lines + [f"  {note}" for note in e.notes])
-
-
-def _how(e: Explanation) -> str:
-    if e.combine == "function" and e.function is not None:
-        return f"{e.function.name} of " + ("its terms" if e.function.of_terms else "the sum of its terms")
-    return HOW.get(e.combine, "not computed: it comes from the text, from training or from you")
+    def _how(self) -> str:
+        if self.function is not None:
+            return f"{self.function.name} of " + ("its terms" if self.function.of_terms else "the sum of its terms")
+        how = {"sum": "the sum of its terms", "quotient": "the first term ÷ the sum of the others"}
+        return how.get(self.combine, "not computed: it comes from the text, from training or from you")
 
 
 def _term(term: Term) -> str:

@@ -12,9 +12,8 @@ import numpy as np
 from model.address import trees
 from model.address.trees import Address, Binary, Calc, Call, Negative, Node, Number, Partial
 from model.errors import AddressError
-from model.explain.explainable import Explainable
+from model.explain.explainable import Explainable, rule_after_steps
 from model.explain.gradients import gradient_rule
-from model.explain.steps import rule_after_steps
 from model.explain.terms import products_of
 from model.ops import base
 from model.ops.base import Column, Computed, Constant, Floats, Group, Ref, Rule, grid

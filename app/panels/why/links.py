@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from app.render import links
 from app.request.state import State
-from model.explain.steps import after_steps
+from model.explain.explainable import after_steps
 
 FORM = "follow"
 LONG_FRONT = 240
