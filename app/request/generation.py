@@ -12,7 +12,7 @@ from app.request.paths import GENERATE
 from app.request.state import BOS, DEFAULT_TEXT, LONG_QUERY, State
 from app.server.prefix import AppPath, Url
 from model.errors import SettingError
-from model.runtime.sample import MAX_SEED, MAX_TEMPERATURE, Settings, check_whole
+from model.runtime.sample import MAX_SEED, MAX_TEMPERATURE, Sampling, check_whole
 
 OPENING = "Once upon a time, there was a little"  # a text that wants to go on, where none is given
 LONGEST_STOP = 40
@@ -69,9 +69,9 @@ class GenerationQuery(PageState):
         return picks_of(self.pick)
 
     @property
-    def sampling(self) -> Settings:
+    def sampling(self) -> Sampling:
         """Raises SettingError where a setting is out of its range."""
-        return Settings(self.temperature, self.top_k or None, self.top_p, self.seed)
+        return Sampling(self.temperature, self.top_k or None, self.top_p, self.seed)
 
     def in_range(self) -> Self:
         """The same. Raises SettingError where a value is out of its range."""

@@ -25,8 +25,7 @@ from app.stores.models import ModelStore
 from model import LanguageModel
 from model.errors import ReaderError
 from model.runtime.generate import Step
-from model.runtime.sample import Settings as Sampling
-from model.runtime.sample import check_whole
+from model.runtime.sample import Sampling, check_whole
 
 
 class GenerationKey(NamedTuple):
@@ -73,11 +72,9 @@ class Generation:
         self.prompt = model.encode(key.text, bos=key.bos)
         self._lock = threading.Lock()
         self._error: ReaderError | None = None
-        s = key.sampling
         self._steps: Iterator[Step] | None = model.generate(
-            self.prompt, MOST_TOKENS, temperature=s.temperature, top_k=s.top_k, top_p=s.top_p, seed=s.seed,
-            stop=key.stop, forced=dict(key.picks), compare=key.compare,
-        )  # fmt: skip
+            self.prompt, MOST_TOKENS, stop=key.stop, forced=dict(key.picks), compare=key.compare, **vars(key.sampling)
+        )
 
     @property
     def ended(self) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 
 from model import Run
 from model.ops.update import Rate
-from model.runtime.slope import losses_along_slope, steepness
+from model.runtime.learn import losses_along_slope, steepness
 
 POINTS = 20  # on either side of where the weights are
 REACH = 4  # the curve goes to this many times η

@@ -22,7 +22,7 @@ from app.stores.models import ModelStore
 from model import Run
 from model.errors import AddressError
 from model.ops.update import Optimizer, Rate
-from model.runtime.slope import suggested_rate
+from model.runtime.learn import suggested_rate
 
 T = TypeVar("T")
 

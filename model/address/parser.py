@@ -50,15 +50,15 @@ class _Reader:
         while pos < len(text):
             match = _TOKEN.match(text, pos)
             if not match:
-                raise self._fault(f"“{text[pos:].strip()[:12]}” cannot be read")
+                raise self.fault(f"“{text[pos:].strip()[:12]}” cannot be read")
             kind = match.lastgroup or ""
             found.append((kind, match[kind]))
             pos = match.end()
         if sum(DOT if sign == "dot" else sign in "+-*/×÷−" for _, sign in found) > MAX_SIGNS:
-            raise self._fault(f"it has more than {MAX_SIGNS} operations")
+            raise self.fault(f"it has more than {MAX_SIGNS} operations")
         return found
 
-    def _fault(self, why: str) -> AddressError:
+    def fault(self, why: str) -> AddressError:
         return AddressError(f"The address “{self.text[:80]}” does not parse: {why}.", EXAMPLE)
 
     def peek(self, ahead: int = 0) -> str:
@@ -71,61 +71,50 @@ class _Reader:
         got = self.peek()
         if not got or (want and got != want):
             missing, where = f"“{want}”" if want else "more", f"at “{got}”" if got else "at its end"
-            raise self._fault(f"{missing} was expected {where}")
+            raise self.fault(f"{missing} was expected {where}")
         self.at += 1
         return got
 
-    def done(self) -> None:
-        if self.peek():
-            raise self._fault(f"“{self.peek()}” is left over")
+    def taken(self, *signs: str) -> str:
+        """The next sign where it is one of these, else ""."""
+        return self.take() if self.peek() in signs else ""
 
     # -- addresses
 
     def address(self) -> Address:
         if self.kind() != "name":
-            raise self._fault("a site's name was expected")
+            raise self.fault("a site's name was expected")
         name = self.take()
-        quantity = ""
         if self.peek() == "(" and (moment := _MOMENT.fullmatch(name)):
             return Address(moment[1], (), self._quantity(moment[2]))
-        if self.peek() == "[":
-            index = self._index()
-            if self.peek() == ".":
-                self.take(".")
-                quantity = self._quantity(self.take())
-            return Address(name, index, quantity)
+        if self.taken("["):
+            parts = [self._index()]
+            while self.taken(","):
+                parts.append(self._index())
+            self.take("]")
+            return Address(name, tuple(parts), self._quantity(self.take()) if self.taken(".") else "")
         if split := _QUANTITY.fullmatch(name):
             return Address(split[1], (), self._quantity(split[2]))
         return Address(name)
 
     def _quantity(self, word: str) -> str:
         if word not in ("grad", "step", "m", "v"):
-            raise self._fault(f"“.{word}” is no quantity; .grad and .step are")
+            raise self.fault(f"“.{word}” is no quantity; .grad and .step are")
         if self.peek() == "(" or word in ("m", "v"):
             return f"{word}({self.bracketed(self._whole)})"
         return word
 
-    def _index(self) -> tuple[Index, ...]:
-        self.take("[")
-        parts = [self._one_index()]
-        while self.peek() == ",":
-            self.take(",")
-            parts.append(self._one_index())
-        self.take("]")
-        return tuple(parts)
-
-    def _one_index(self) -> Index:
+    def _index(self) -> Index:
         start = None if self.peek() == ":" else self._whole()
-        if self.peek() != ":":
-            return start if start is not None else self._whole()
+        if start is not None and self.peek() != ":":
+            return start
         self.take(":")
-        stop = self._whole() if self.kind() == "number" else None
-        return slice(start, stop)
+        return slice(start, self._whole() if self.kind() == "number" else None)
 
     def _whole(self) -> int:
         if self.kind() != "number" or not self.peek().isdecimal() or len(self.peek()) > 9:
             shown = self.peek() + (self.peek(1) if self.peek() in ("-", "−") else "")
-            raise self._fault(f"a whole index counted from 0 was expected{f', not “{shown}”' if shown else ''}")
+            raise self.fault(f"a whole index counted from 0 was expected{f', not “{shown}”' if shown else ''}")
         return int(self.take())
 
     # -- expressions
@@ -133,38 +122,30 @@ class _Reader:
     def sum(self) -> Node:
         self.depth += 1
         if self.depth > MAX_DEPTH:
-            raise self._fault(f"it is nested more than {MAX_DEPTH} deep")
+            raise self.fault(f"it is nested more than {MAX_DEPTH} deep")
         node = self._product()
-        while self.peek() in ("+", "-", "−"):
-            node = Binary(self._sign(), node, self._product())
+        while sign := self.taken("+", "-", "−"):
+            node = Binary(_SAME_SIGN.get(sign, sign), node, self._product())
         self.depth -= 1
         return node
 
     def _product(self) -> Node:
         node = self._signed()
-        while self.peek() in ("*", "/", "×", "÷"):
-            node = Binary(self._sign(), node, self._signed())
+        while sign := self.taken("*", "/", "×", "÷"):
+            node = Binary(_SAME_SIGN.get(sign, sign), node, self._signed())
         return node
 
-    def _sign(self) -> str:
-        sign = self.take()
-        return _SAME_SIGN.get(sign, sign)
-
     def _signed(self) -> Node:
-        if self.peek() not in ("-", "−"):
-            return self._atom()
-        signs = 0
-        while self.peek() in ("-", "−"):
-            self.take()
-            signs += 1
-        node = self._atom()
-        return Negative(node) if signs % 2 else node
+        is_negative = False
+        while self.taken("-", "−"):
+            is_negative = not is_negative
+        return Negative(self._atom()) if is_negative else self._atom()
 
     def _atom(self) -> Node:
         if self.kind() == "number":
             value = float(self.take())
             if math.isinf(value):  # which could not be written again
-                raise self._fault("a number of it is too large")
+                raise self.fault("a number of it is too large")
             return Number(value)
         if self.peek() == "(":
             return self.bracketed(self.sum)
@@ -201,11 +182,8 @@ def parse(text: str) -> Address | Calc:
     reader = _Reader(text)
     if not reader.tokens:
         raise AddressError("The address is empty.", EXAMPLE)
-    found: Address | Calc
-    if reader.peek() == "calc" and reader.peek(1) == "(":
-        reader.take("calc")
-        found = Calc(reader.bracketed(reader.sum))
-    else:
-        found = reader.address()
-    reader.done()
+    is_calc = reader.peek(1) == "(" and bool(reader.taken("calc"))
+    found = Calc(reader.bracketed(reader.sum)) if is_calc else reader.address()
+    if reader.peek():
+        raise reader.fault(f"“{reader.peek()}” is left over")
     return found

@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,12 +20,7 @@ from numpy.typing import NDArray
 from model.errors import TextError
 from model.runtime.kv_cache import KVCache, Rows, logits_without_cache
 from model.runtime.loaded import LoadedModel
-from model.runtime.sample import (
-    Choice,
-    Settings,
-    check_whole,
-    choose,
-)
+from model.runtime.sample import Choice, Sampling, check_whole, choose
 
 Logits = NDArray[np.float32]
 
@@ -77,60 +73,45 @@ def generate(
     text: str | Sequence[int],
     steps: int,
     *,
-    temperature: float = 1.0,
-    top_k: int | None = None,
-    top_p: float = 1.0,
-    seed: int = 0,
     bos: bool = True,
     stop: str | Sequence[str] = (),
     forced: Mapping[int, int] | None = None,
     use_cache: bool = True,
     compare: bool = False,
+    **settings: Any,
 ) -> Iterator[Step]:
     """Continue `text` (or token ids) by up to `steps` tokens, yielding each step as it is made.
 
     It ends early after the model's end token, or when what was generated contains a `stop` text. `forced` puts given
     tokens at some steps (step index -> token id) instead of the draw's; `compare` computes every step both ways.
-    Bad settings raise SettingError at once, not at the first step.
+    `settings` are fields of `Sampling`; bad ones raise SettingError at once, not at the first step.
     """
-    settings = Settings(temperature, top_k, top_p, seed)
+    sampling = Sampling(**settings)
     check_whole("steps", steps, None, "Write how many tokens to make, such as 20.")
     tokens = model.encode(text, bos=bos) if isinstance(text, str) else list(text)
     if not tokens:
         raise TextError("There is nothing to continue: no tokens were given.", "Type a word.")
-    check_tokens(model, "text", tokens)
-    check_tokens(model, "forced", list((forced or {}).values()))
-    for index in forced or {}:
+    forced = forced or {}
+    for name, ids in (("text", tokens), ("forced", forced.values())):
+        for token in ids:
+            check_whole(name, token, model.config.d_vocab - 1, "Token ids are counted from 0.")
+    for index in forced:
         check_whole("forced", index, steps - 1, "Steps are counted from 0.")
-    stops = [stop] if isinstance(stop, str) else list(stop)
-    return _steps(model, tokens, steps, settings, [s for s in stops if s], forced or {}, use_cache, compare)
-
-
-def check_tokens(model: LoadedModel, name: str, tokens: Sequence[int]) -> None:
-    """Every id is one of the vocabulary, or SettingError."""
-    for token in tokens:
-        check_whole(name, token, model.config.d_vocab - 1, "Token ids are counted from 0.")
+    stops = [s for s in ([stop] if isinstance(stop, str) else stop) if s]
+    return _steps(Reader(model, tokens, use_cache), steps, sampling, stops, forced, compare)
 
 
 def _steps(
-    model: LoadedModel,
-    tokens: list[int],
-    steps: int,
-    settings: Settings,
-    stops: list[str],
-    forced: Mapping[int, int],
-    use_cache: bool,
-    compare: bool,
+    reader: Reader, steps: int, sampling: Sampling, stops: list[str], forced: Mapping[int, int], compare: bool
 ) -> Iterator[Step]:
-    reader = Reader(model, tokens, use_cache)
     made: list[int] = []
     for index in range(steps):
         logits, rows, seconds = reader.read()
         window = reader.window
-        choice = choose(logits, settings, position=len(reader.tokens), t=len(window) - 1)
+        choice = choose(logits, sampling, position=len(reader.tokens), t=len(window) - 1)
         token = forced.get(index, choice.token)
         made.append(token)
-        end = _end(model, made, stops, steps)
+        end = _end(reader.model, made, stops, steps)
         yield Step(
             index=index,
             read=tuple(window),
@@ -141,7 +122,7 @@ def _steps(
             token=token,
             forced=index in forced,
             seconds=seconds,
-            comparison=_compared(model, window, logits) if compare and use_cache else None,
+            comparison=_compared(reader.model, window, logits) if compare and reader.cache is not None else None,
             end=end,
         )
         if end:
@@ -197,17 +178,6 @@ def window_of(tokens: list[int], n_ctx: int, start_id: int) -> list[int]:
     if tokens[0] == start_id and length > 1:
         return [start_id, *tokens[1 - length :]]
     return tokens[-length:]
-
-
-def reads_back(model: LoadedModel, tokens: Sequence[int], *, bos: bool = True) -> bool:
-    """Whether the text of these tokens, read anew, gives the same tokens.
-
-    Generated tokens need not be the ones that their text splits into: "th" + "e" reads back as "the".
-    """
-    try:
-        return model.encode(model.tokenizer.decode(tokens), bos=bos) == list(tokens)
-    except TextError:
-        return False
 
 
 def _compared(model: LoadedModel, window: list[int], logits: Logits) -> Comparison:

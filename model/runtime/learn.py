@@ -7,8 +7,9 @@ they are done.
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, Protocol, Self, TypeVar
 
 import torch
@@ -21,13 +22,16 @@ from model.arch.registry import architecture_of
 from model.errors import ReaderError
 from model.ops.embedding import Lookup, PositionRow
 from model.ops.linear import SumProduct
-from model.ops.update import Rate, Stepper
+from model.ops.update import Optimizer, Rate, Stepper
 from model.ops.values import Values
-from model.runtime.backward import on_demand, site_gradients
+from model.runtime.backward import loss_on, on_demand, site_gradients
 from model.runtime.capture import Capture, parameter_views
 from model.runtime.loaded import LoadedModel
 
 MOST_STEPS = 50
+# The share of the loss that a first step should take away if the loss fell as straight as its slope says.
+FIRST_STEP = 0.25
+PUBLISHED = {"gpt2": 2e-5}
 OnStep = Callable[[int], None]
 
 
@@ -40,7 +44,6 @@ class RateError(ReaderError):
 class Learner(Values, Protocol):
     """A run to learn from.
 
-    gradient_at  a part of a gradient, computing no more than it needs
     keep_slopes  takes the gradients that a step found on its way; `has_slopes` says that there are some
     stepped      the run of the same prompt on the weights after some steps, from what was captured on them
     """
@@ -49,8 +52,6 @@ class Learner(Values, Protocol):
 
     @property
     def has_slopes(self) -> bool: ...
-
-    def gradient_at(self, name: str, index: tuple[Index, ...]) -> Tensor: ...
 
     def keep_slopes(self, slopes: dict[str, Tensor]) -> None: ...
 
@@ -121,7 +122,7 @@ class Learning(Generic[R]):
         for name, weight in weights.items():
             is_vector = name.rsplit(".", 1)[-1].startswith("b") or weight.ndim == 1
             if is_vector or not by_outer:
-                slope = on_demand(run.model.graph, run, name, tuple(slice(None, None) for _ in weight.shape))
+                slope = on_demand(run.model.graph, run, name, (slice(None),) * weight.ndim)
                 if is_vector:
                     run.keep_slopes({name: slope})
                 stepper.move(name, weight, slope.to(weight.device))
@@ -141,9 +142,9 @@ class Learning(Generic[R]):
     def moment(self, moment: str, name: str, k: int, index: tuple[Index, ...]) -> Tensor:
         """AdamW's m or v for a parameter's part after k steps."""
         self.take(k)
-        slopes = [self.runs[j].gradient_at(name, index) for j in range(k)]
         total = torch.zeros_like(self.start.tensor(name)[index])
-        for j, g in enumerate(slopes):
+        for j in range(k):
+            g = self.runs[j].gradient_at(name, index)
             total = total + self.rate.share(moment, k, j) * (g if moment == "m" else g * g)
         return total
 
@@ -160,22 +161,17 @@ def descend(run: Learner, net: Network, eta: float) -> None:
     """
     stored, device = dict(net.named_parameters()), net.W_E.device
 
-    def value(site: str) -> Tensor:
-        return run.tensor(site).to(device)
-
-    def slope(site: str) -> Tensor:
-        return run.gradient(site).to(device)
-
     for (name, read, is_transposed), made in products(run.model.graph, parameter_views(net)).items():
         rows = slice(run.scored.start, run.scored.stop) if made == ["logits"] else slice(None)
-        along_made = torch.cat([slope(site)[rows].flatten(1) for site in made], 1)
-        factors = value(read)[rows].flatten(1).T, along_made
+        along_made = torch.cat([run.gradient(site).to(device)[rows].flatten(1) for site in made], 1)
+        factors = run.tensor(read).to(device)[rows].flatten(1).T, along_made
         stored[name].addmm_(*((f.T for f in reversed(factors)) if is_transposed else factors), alpha=-eta)
     for node in reversed(run.model.graph.sites):
         if isinstance(node.op, Lookup):
-            stored["W_E"].index_add_(0, run.tensor("tokens").to(device), slope(node.name), alpha=-eta)
+            slope = run.gradient(node.name).to(device)
+            stored["W_E"].index_add_(0, run.tensor("tokens").to(device), slope, alpha=-eta)
         elif isinstance(node.op, PositionRow):
-            stored["W_pos"][: run.n_pos].sub_(slope(node.name), alpha=eta)
+            stored["W_pos"][: run.n_pos].sub_(run.gradient(node.name).to(device), alpha=eta)
 
 
 def products(graph: Graph, weights: Mapping[str, Tensor]) -> dict[tuple[str, str, bool], list[str]]:
@@ -194,3 +190,59 @@ def products(graph: Graph, weights: Mapping[str, Tensor]) -> dict[tuple[str, str
                 is_transposed = min(strides, key=strides.__getitem__) in node.op.summed
                 found.setdefault((stored_under(weight.site), read.site, is_transposed), []).append(node.name)
     return found
+
+
+# -- the loss along the slope, and a learning rate that is seen to lower it
+
+
+@torch.no_grad()
+def losses_along_slope(
+    run: Learner, etas: Sequence[float], on_point: Callable[[int], None] | None = None
+) -> list[float]:
+    """The loss at θ − η·∂L/∂θ, all weights at once, for each η (negative ones climb). One scratch copy of weights."""
+    starts = parameter_views(run.model.capture.net)
+    slopes = {name: run.gradient_at(name, (slice(None),) * p.ndim).to(p.device) for name, p in starts.items()}
+    scratch = scratch_capture(run.model)
+    weights = parameter_views(scratch.net)
+    found = []
+    for n, eta in enumerate(etas):
+        if on_point is not None:
+            on_point(n)
+        for name, p in weights.items():
+            p.copy_(starts[name]).add_(slopes[name], alpha=-eta)
+        found.append(loss_on(scratch, run))
+    return found
+
+
+def suggested_rate(run: Learner, optimizer: Optimizer = "sgd") -> Rate:
+    """An η of one significant digit, found by measuring: halved until a real first step lowers the loss.
+
+    Where the loss falls as straight as its slope says, SGD's first step lowers it by η·Σ slope², AdamW's, which moves
+    every weight by η against the sign of its slope, by η·Σ|slope|.
+    """
+    if optimizer == "sgd" and run.model.name in PUBLISHED:
+        return Rate(PUBLISHED[run.model.name])
+    steep, loss = steepness(run, optimizer), float(run.tensor("loss"))
+    if not (math.isfinite(steep) and steep > 0 and loss > 0):
+        return Rate(1e-3 if optimizer == "sgd" else 1e-4, optimizer)
+    eta = round_down(min(FIRST_STEP * loss / steep, 1.0))
+    for _ in range(8):
+        learning = Learning(run, Rate(eta, optimizer))
+        learning.take(1)
+        if float(learning.runs[1].tensor("loss")) < loss:
+            break
+        eta = round_down(eta / 2)
+    return Rate(eta, optimizer)
+
+
+def steepness(run: Learner, optimizer: Optimizer) -> float:
+    """How fast the loss falls at the start, by η: Σ slope² over all weights for SGD, Σ|slope| for AdamW."""
+    weights = parameter_views(run.model.net)
+    slopes = (run.gradient_at(name, (slice(None),) * p.ndim) for name, p in weights.items())
+    return sum(float((slope.square() if optimizer == "sgd" else slope.abs()).sum()) for slope in slopes)
+
+
+def round_down(x: float) -> float:
+    """To one significant digit, towards zero: 0.0387 to 0.03."""
+    power = math.floor(math.log10(x))
+    return float(f"{math.floor(x / 10.0**power)}e{power}")

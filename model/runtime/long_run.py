@@ -66,8 +66,8 @@ class LongRun(Run):
         for n in range(model.config.n_layer):
             self._entering.append(stream)
             inside = self._parts.block(n, stream)
-            kept |= {site: inside[site] for site in at_the_edges(n)}
             stream = inside[f"blocks.{n}.resid_post"]
+            kept |= {f"blocks.{n}.resid_pre": inside[f"blocks.{n}.resid_pre"], f"blocks.{n}.resid_post": stream}
             del inside  # before the next block's is made
         kept |= self._parts.leave(stream)
         for name, weights in self._parts.changed_weights.items():
@@ -93,23 +93,13 @@ class LongRun(Run):
 
     # -- values
 
-    def tensor(self, site: str) -> Tensor:
-        found = self._tensors.get(site)
-        if found is None:
-            with self._lock, torch.no_grad():
-                found = self._tensors.get(site)
-                if found is None:
-                    found = self._scratch.get(site)
-                if found is None:
-                    found = self._find(self.graph[site])
-        return found
-
-    def _find(self, node: Node) -> Tensor:
+    def _derived(self, node: Node) -> Tensor:
+        if (found := self._scratch.get(node.name)) is not None:
+            return found
         if node.block is not None and node.name in self.model.hooked:
             return self._inside(node.block)[node.name]
         if node.is_parameter or len(node.axes) < 2:
-            found = self._tensors[node.name] = node.op.derive(self)
-            return found
+            return super()._derived(node)
         self._scratch.make_room(self._size(node.name))
         found = node.op.derive(self)
         self._scratch.put({node.name: found})
@@ -144,10 +134,6 @@ class LongRun(Run):
         return range(first, first + 1) if isinstance(first, int) else range(*first.indices(self.n_pos))
 
     # -- slopes
-
-    @property
-    def has_slopes(self) -> bool:
-        return bool(self._slopes)
 
     def gradient(self, site: str) -> Tensor:
         with self._lock:
@@ -185,17 +171,17 @@ class LongRun(Run):
 
     def _slope_on_demand(self, node: Node) -> Tensor:
         """Head by head where the site is as large as attention: sums in float64 take twice its memory several times."""
-        shape = self.shape(node.name)
-        whole = tuple(slice(None) for _ in shape)
+        whole = (slice(None),) * len(node.axes)
         with torch.no_grad():
             if node.axes[:1] != ("head",) or node.is_parameter:
                 return on_demand(self.graph, self, node.name, whole)
-            return torch.stack([on_demand(self.graph, self, node.name, (head, *whole[1:])) for head in range(shape[0])])
+            heads = range(self.size("head"))
+            return torch.stack([on_demand(self.graph, self, node.name, (head, *whole[1:])) for head in heads])
 
     def _slopes_along(self, name: str, rows: range) -> Tensor:
         """∂loss/∂(logits, probs or log_probs) at some positions; 0 at those that the loss does not read."""
         slopes = self.tensor("logits").new_zeros(len(rows), self.size("d_vocab"))
-        for some in pieces(within(rows, self.scored)):
+        for some in pieces(max(rows.start, self.scored.start), min(rows.stop, self.scored.stop)):
             slopes[some.start - rows.start : some.stop - rows.start] = slopes_at_the_end(self, some)[name]
         return slopes
 
@@ -203,7 +189,7 @@ class LongRun(Run):
         """From the loss to the stream that leaves the last block."""
         out = torch.zeros_like(self.tensor("ln_final.out"))
         each = out.new_zeros(self.n_pos)
-        for some in pieces(self.scored):
+        for some in pieces(self.scored.start, self.scored.stop):
             ends = slopes_at_the_end(self, some)
             out[some.start : some.stop] = self._parts.unembed_back(ends["logits"])
             each[some.start : some.stop] = ends["loss_per_token"]
@@ -262,13 +248,8 @@ class LongRun(Run):
         """Looked for once, in every block."""
         if self._fault is UNKNOWN:
             sites = (n.name for n in self.graph.sites if n.name in self.model.hooked and n.short != "scores")
-            self._fault = next((site for site in sites if not bool(torch.isfinite(self.tensor(site)).all())), None)
+            self._fault = next((site for site in sites if not torch.isfinite(self.tensor(site)).all()), None)
         return self._fault
-
-
-def at_the_edges(n: int) -> tuple[str, str]:
-    """The sites where block `n` meets its neighbours."""
-    return f"blocks.{n}.resid_pre", f"blocks.{n}.resid_post"
 
 
 def room(model: LoadedModel, n_pos: int) -> int:
@@ -282,12 +263,7 @@ def inside_rows(index: tuple[Index, ...]) -> tuple[Index, ...]:
     return (0 if index and isinstance(index[0], int) else slice(None), *index[1:])
 
 
-def within(rows: range, other: range) -> range:
-    """The places that two ranges share."""
-    return range(max(rows.start, other.start), min(rows.stop, other.stop))
-
-
-def pieces(rows: range) -> Iterator[range]:
-    """A range in pieces of AT_ONCE."""
-    for start in range(rows.start, rows.stop, AT_ONCE):
-        yield range(start, min(start + AT_ONCE, rows.stop))
+def pieces(start: int, stop: int) -> Iterator[range]:
+    """The positions from `start` up to `stop`, AT_ONCE of them at a time."""
+    for first in range(start, stop, AT_ONCE):
+        yield range(first, min(first + AT_ONCE, stop))

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from model.address.parser import Address, Calc, Index, parse
 from model.address.patch import MOST_CHANGES, NO_ADDITIONS, Patch, PatchError
+from model.arch.base import Node
 from model.arch.graph import Graph
 from model.errors import AddressError
 from model.explain.explain import explain
@@ -30,10 +31,9 @@ from model.ops.update import Rate
 from model.ops.values import Prompt, Values
 from model.runtime.backward import on_demand, site_gradients
 from model.runtime.bounds import within_bounds
-from model.runtime.learn import MOST_STEPS, Learning
+from model.runtime.learn import MOST_STEPS, Learning, suggested_rate
 from model.runtime.loaded import LoadedModel
-from model.runtime.sample import Choice, Settings, check_whole, choose
-from model.runtime.slope import suggested_rate
+from model.runtime.sample import Choice, Sampling, check_whole, choose
 from model.weights.tokenizer import Tokenizer
 
 
@@ -105,8 +105,12 @@ class Run(Values):
             with self._lock, torch.no_grad():
                 found = self._tensors.get(site)
                 if found is None:
-                    found = self.graph[site].op.derive(self)
-                    self._tensors[site] = found
+                    found = self._derived(self.graph[site])
+        return found
+
+    def _derived(self, node: Node) -> Tensor:
+        """A site that is not kept."""
+        found = self._tensors[node.name] = node.op.derive(self)
         return found
 
     def gradient(self, site: str) -> Tensor:
@@ -114,11 +118,9 @@ class Run(Values):
         with self._lock:
             if not self._slopes:
                 self._slopes.update(site_gradients(self, self.model.capture.net))
-            found = self._slopes.get(site)
-            if found is None:
-                whole = tuple(slice(None, None) for _ in self.shape(site))
-                found = self._slopes[site] = on_demand(self.graph, self, site, whole)
-        return found
+            if site not in self._slopes:
+                self._slopes[site] = on_demand(self.graph, self, site, (slice(None),) * len(self.shape(site)))
+            return self._slopes[site]
 
     def gradient_at(self, name: str, index: tuple[Index, ...]) -> Tensor:
         """∂loss/∂name[index] of a site or parameter; of a parameter only the part asked for is computed."""
@@ -227,24 +229,15 @@ class Run(Values):
         order = np.argsort(-p, kind="stable")[:n]
         return [(int(v), float(p[v])) for v in order]
 
-    def next(
-        self,
-        *,
-        temperature: float = 1.0,
-        top_k: int | None = None,
-        top_p: float = 1.0,
-        seed: int = 0,
-        t: int | None = None,
-        position: int | None = None,
-    ) -> Choice:
-        """The choice of the token after position `t` (the last), laid open: see `model.runtime.sample`.
+    def next(self, *, t: int | None = None, position: int | None = None, **settings: Any) -> Choice:
+        """The choice of the token after position `t` (the last), laid open: `settings` are fields of `Sampling`.
 
         `position` is the token's place in the whole text where this run's begins later than that.
         """
         t = self.n_pos - 1 if t is None else t
         check_whole("t", t, self.n_pos - 1, "Positions are counted from 0.")
-        settings = Settings(temperature, top_k, top_p, seed)
-        return choose(self.tensor("logits")[t].numpy(), settings, t + 1 if position is None else position, t)
+        place = t + 1 if position is None else position
+        return choose(self.tensor("logits")[t].numpy(), Sampling(**settings), place, t)
 
     # -- addresses
 
@@ -300,8 +293,7 @@ class Run(Values):
         address = self.check(address)
         return self.part(address.site, address.index, address.quantity).numpy().copy()
 
-    def __getitem__(self, at: str) -> NDArray[Any]:
-        return self.values(at)
+    __getitem__ = values
 
     def explain(self, at: str, *, offset: int = 0, limit: int = 20, order: Order = "index") -> Explanation:
         """How the number at one address is made: see `model.explain.explanation`."""
@@ -311,12 +303,8 @@ class Run(Values):
 
     def first_fault(self) -> str | None:
         """The first site, in order of computation, that holds NaN or ±∞ (masked scores aside), or None."""
-        for node in self.graph.sites:
-            if node.name not in self._tensors or node.short == "scores":
-                continue
-            if not bool(torch.isfinite(self.tensor(node.name)).all()):
-                return node.name
-        return None
+        sites = (n.name for n in self.graph.sites if n.name in self._tensors and n.short != "scores")
+        return next((site for site in sites if not torch.isfinite(self.tensor(site)).all()), None)
 
 
 class StepRun(Run):
@@ -333,7 +321,7 @@ class StepRun(Run):
         return super().gradient(site)
 
     def stored(self, name: str) -> Tensor:
-        return self.learning_from.parameter(name, self.step, tuple(slice(None, None) for _ in self.shape(name)))
+        return self.learning_from.parameter(name, self.step, (slice(None),) * len(self.shape(name)))
 
     def weights(self, name: str, index: tuple[Index, ...]) -> Tensor:
         if isinstance(view := self.graph[name].op, View):

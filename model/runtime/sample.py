@@ -34,7 +34,7 @@ ROUNDING = 1e-12  # a running total this close under p has reached it: ten times
 
 
 @dataclass(frozen=True)
-class Settings:
+class Sampling:
     """What a reader sets. `top_k` of None or 0 and `top_p` of 1 cut nothing. Raises SettingError for the rest."""
 
     temperature: float = 1.0
@@ -109,23 +109,6 @@ def softmax(logits: ArrayLike, temperature: float = 1.0) -> Floats:
     return np.asarray(raised / raised.sum())
 
 
-def after_temperature(logits: NDArray[np.float32], temperature: float) -> Floats:
-    """Probabilities by token id at this temperature; at 0 the largest logit has 1, of equal ones the lowest id."""
-    if temperature > 0:
-        return softmax(logits, temperature)
-    certain = np.zeros(len(logits))
-    certain[logits.argmax()] = 1.0
-    return certain
-
-
-def kept_by_top_p(running: Floats, top_p: float) -> int:
-    """How many tokens of the ranking stay. `running`: their probabilities (adding to 1), added up along it."""
-    if top_p == 1:
-        return len(running)
-    before_it_crosses = int(np.searchsorted(running, top_p - ROUNDING, side="left"))
-    return min(before_it_crosses + 1, len(running))
-
-
 def interval_ends(odds: Floats) -> Floats:
     """Where each token's interval ends when `odds` (in ranking order) are laid end to end over [0, 1)."""
     ends = np.cumsum(odds)
@@ -144,7 +127,7 @@ class Choice:
 
     t: int
     position: int
-    settings: Settings
+    settings: Sampling
     logits: NDArray[np.float32] = field(repr=False)
 
     @cached_property
@@ -161,8 +144,12 @@ class Choice:
 
     @cached_property
     def tempered(self) -> Floats:
-        """After temperature, by token id."""
-        return after_temperature(self.logits, self.settings.temperature)
+        """After temperature, by token id; at 0 the largest logit has 1, of equal ones the lowest id."""
+        if self.settings.temperature > 0:
+            return softmax(self.logits, self.settings.temperature)
+        certain = np.zeros(len(self.logits))
+        certain[self.logits.argmax()] = 1.0
+        return certain
 
     @cached_property
     def _along(self) -> Floats:
@@ -197,7 +184,10 @@ class Choice:
     @cached_property
     def kept(self) -> int:
         """How many stay after top-p too."""
-        return kept_by_top_p(self.running, self.settings.top_p)
+        if self.settings.top_p == 1:
+            return len(self.running)
+        before_it_crosses = int(np.searchsorted(self.running, self.settings.top_p - ROUNDING, side="left"))
+        return min(before_it_crosses + 1, len(self.running))
 
     @cached_property
     def removed_by_p(self) -> float:
@@ -285,7 +275,7 @@ class Candidate:
     high: float
 
 
-def choose(logits: NDArray[np.float32], settings: Settings, position: int, t: int | None = None) -> Choice:
+def choose(logits: NDArray[np.float32], settings: Sampling, position: int, t: int | None = None) -> Choice:
     """Choose the token at `position` from the logits that precede it (at position `t` of their run: position − 1)."""
     logits = np.asarray(logits, dtype=np.float32)
     if not np.isfinite(logits).all():

@@ -12,7 +12,7 @@ from app.parts import math_learn
 from app.parts.table import PARTS
 from model import Run
 from model.ops.update import Optimizer, Rate
-from model.runtime.slope import suggested_rate
+from model.runtime.learn import suggested_rate
 from tests.app.live_checks import (
     OTHER_RUNS,
     bare_numbers,

@@ -14,8 +14,8 @@ from model.loading import load
 from model.ops.update import Rate
 from model.runtime.device import DeviceError, chosen
 from model.runtime.language_model import LanguageModel
+from model.runtime.learn import losses_along_slope
 from model.runtime.run import Run
-from model.runtime.slope import losses_along_slope
 from tests.model.models import SHAPES, byte_tokenizer, error_of, random_network
 from tests.model.test_explain import check, places
 

@@ -23,7 +23,6 @@ from model.runtime.choice_address import ChoiceAddress
 from model.runtime.generate import (
     Step,
     generate,
-    reads_back,
     window_of,
 )
 from model.runtime.language_model import LanguageModel
@@ -123,7 +122,7 @@ def test_a_run_lays_the_same_choice_open() -> None:
     settings = {"temperature": 0.8, "top_k": 60, "top_p": 0.9, "seed": 5}
     for step in model.generate("Once upon a time", 6, **settings):
         choice = model.run(model.tokenizer.decode(step.read)).next(**settings)
-        assert reads_back(model, step.read)
+        assert model.encode(model.tokenizer.decode(step.read)) == list(step.read)
         assert (choice.token, choice.kept, choice.drawn) == (step.choice.token, step.choice.kept, step.choice.drawn)
         assert np.abs(choice.odds - step.choice.odds).max() < 1e-4
 
@@ -287,10 +286,9 @@ def test_tokens_that_do_not_read_back() -> None:
     model = load("embedded")
     whole = model.encode(" the")
     letters = [model.tokenizer.start_id] + [model.encode(letter, bos=False)[0] for letter in " the"]
-    assert reads_back(model, whole)
-    assert not reads_back(model, letters)
-    assert not reads_back(model, whole, bos=False)
-    assert not reads_back(load("toy"), [0, 1, 1])  # “thethe” is no word of it
+    assert model.spelled(whole[1:]) == " the"
+    assert model.spelled(letters[1:]) == "ids:" + ",".join(map(str, letters[1:]))
+    assert load("toy").spelled([1, 1]) == "ids:1,1"  # “thethe” is no word of it
 
 
 def test_it_is_lazy() -> None:

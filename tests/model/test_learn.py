@@ -19,10 +19,9 @@ from model.errors import AddressError
 from model.loading import load
 from model.ops.update import Rate
 from model.runtime.capture import parameter_views
-from model.runtime.learn import RateError
+from model.runtime.learn import RateError, losses_along_slope, suggested_rate
 from model.runtime.nudge import nudges
 from model.runtime.run import Run
-from model.runtime.slope import losses_along_slope, suggested_rate
 from tests.model.models import error_of, random_model
 from tests.model.test_explain import check, places
 

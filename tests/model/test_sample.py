@@ -18,7 +18,7 @@ from model.runtime.run import Run
 from model.runtime.sample import (
     MAX_SEED,
     Choice,
-    Settings,
+    Sampling,
     choose,
     interval_ends,
     ranking,
@@ -31,7 +31,7 @@ Logits = NDArray[np.float32]
 
 
 def choice_of(logits: Any, position: int = 1, **settings: Any) -> Choice:
-    return choose(np.array(logits, dtype=np.float32), Settings(**settings), position)
+    return choose(np.array(logits, dtype=np.float32), Sampling(**settings), position)
 
 
 def logits_for(probs: list[float]) -> Logits:
@@ -173,7 +173,7 @@ def test_high_temperature_flattens() -> None:
     "settings", [{"top_k": 1}, {"top_p": 0}, {"top_p": 0.0, "temperature": 5}, {"temperature": 0, "top_k": 9}]
 )
 def test_what_leaves_one_token(settings: dict[str, Any]) -> None:
-    assert Settings(**settings).greedy
+    assert Sampling(**settings).greedy
     for position in range(20):
         choice = choice_of(RANDOM, position, **settings)
         assert (choice.token, choice.rank, choice.interval) == (int(RANDOM.argmax()), 0, (0.0, 1.0))
@@ -193,7 +193,7 @@ def test_what_cuts_nothing(settings: dict[str, Any]) -> None:
 @pytest.mark.parametrize("name", ["temperature", "top_p", "top_k", "seed"])
 @pytest.mark.parametrize("value", [math.nan, -1, -0.5, math.inf, "1", [], True])
 def test_bad_settings_are_named(name: str, value: Any) -> None:
-    error = error_of(SettingError, lambda: Settings(**{name: value}))
+    error = error_of(SettingError, lambda: Sampling(**{name: value}))
     assert error.code == "bad_setting"
     assert error.part == name
     assert error.hint
@@ -205,7 +205,7 @@ def test_bad_settings_are_named(name: str, value: Any) -> None:
     [("temperature", 5.01), ("top_p", 1.0001), ("top_k", 2.5), ("seed", 0.5), ("seed", MAX_SEED + 1), ("seed", None)],
 )
 def test_settings_out_of_range(name: str, value: Any) -> None:
-    assert error_of(SettingError, lambda: Settings(**{name: value})).part == name
+    assert error_of(SettingError, lambda: Sampling(**{name: value})).part == name
 
 
 @pytest.mark.parametrize("fault", [math.nan, math.inf, -math.inf])

@@ -17,7 +17,7 @@ from app.render.templating import Context
 from app.render.tokens import token_html
 from model import LanguageModel
 from model.runtime.choice_address import ChoiceAddress
-from model.runtime.sample import Candidate, Choice, Settings
+from model.runtime.sample import Candidate, Choice, Sampling
 
 ROWS = 12
 SMALLEST = 0.004  # stretches of the line under this share are drawn as one
@@ -142,7 +142,7 @@ class ShownChoice:
         temperature = 1.0 if column == "prob" else c.settings.temperature
         share = float(getattr(c, "probs" if column == "prob" else column)[c.order[start:stop]].sum())
         edge = start or stop  # above: the first `stop`; below: all but the first `start`
-        whole = Settings(temperature, counted, 1, c.settings.seed)
+        whole = Sampling(temperature, counted, 1, c.settings.seed)
         inner = ChoiceAddress(replace(c, settings=whole)).running(edge - 1).removeprefix("calc(").removesuffix(")")
         return self.percent(f"calc(1-{inner})" if start else f"calc({inner})", share)
 
