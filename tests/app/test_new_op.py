@@ -50,7 +50,7 @@ def test_the_panel_explains_and_draws_its_numbers(run: Run) -> None:
     t, n = strongest(run)
     at = f"blocks.1.mlp.post[{t},{n}]"
     why = why_view(run, state := State(model=run.model.name, text=run.text, at=at))
-    assert why.check is not None and not why.check.fault
+    assert why.check is not None and not why.check["fault"]
     assert why.picture is not None and "the squared ReLU" in why.picture.caption and "ReLU²(" in why.picture.chart
     html = Templates().render("why/_why.html", why=why, state=state, run=run)
     assert str(why.picture.chart) in html and str(why.formula) in html
@@ -60,7 +60,7 @@ def test_the_panel_explains_and_draws_its_numbers(run: Run) -> None:
 def test_the_panel_shows_the_slope_through_it(run: Run) -> None:
     t, n = strongest(run)
     why = why_view(run, State(model=run.model.name, text=run.text, at=f"blocks.1.mlp.pre[{t},{n}].grad"))
-    assert why.check is not None and not why.check.fault
+    assert why.check is not None and not why.check["fault"]
     assert "It works through the neuron’s output." in why.sentence
 
 

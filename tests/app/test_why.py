@@ -340,7 +340,7 @@ def test_a_fault_is_said_in_words(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("model.explain.terms.TOLERANCE", 1e-30)
     monkeypatch.setattr("model.explain.terms.FLOOR", 1e-30)
     at = next(at for at in places(run, "logits", 30) if run.explain(at).fault)
-    assert check(run.explain(at)).fault
+    assert check(run.explain(at))["fault"]
     _, _, soup = panel(run, state_of(run, at))
     assert "fault" in soup.select_one(".check")["class"]
     assert "They do not agree" in soup.select_one(".verdict").get_text()
@@ -416,7 +416,7 @@ def test_trail():
         run, "blocks.2.attn.qk[1,4,2]", trail=("loss", "blocks.2.attn.pattern[1,4,2]", "blocks.2.attn.q[4,1,:]")
     )
     why, _, soup = panel(run, state)
-    assert [crumb.name for crumb in why.trail] == ["loss", "weight", "q[4,1,:]", "q·k"]
+    assert [crumb["name"] for crumb in why.trail] == ["loss", "weight", "q[4,1,:]", "q·k"]
     links = soup.select(".trail a")
     assert [a["href"] for a in links] == [state.back(n).url() for n in range(3)]
     assert soup.select_one(".trail [aria-current]").get_text().startswith("q·k")

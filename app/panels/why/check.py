@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from app.render import numbers
+from app.render.templating import Context
 from model.explain.terms import FLOOR, TOLERANCE
 
 if TYPE_CHECKING:
@@ -22,37 +22,25 @@ class Digits(NamedTuple):
     beyond: str
 
 
-@dataclass(frozen=True)
-class Check:
-    """What the reader is told; `fault` where the two do not meet."""
-
-    numbers: tuple[tuple[str, Digits], ...]  # each with where it comes from
-    difference: str
-    fault: bool
-    allowed: str
-    verdict: str
-
-
-def check(e: Explanation) -> Check:
-    """The comparison that `e` makes, in words and digits."""
+def check(e: Explanation) -> Context:
+    """The comparison that `e` makes; a fault where the two do not meet."""
     recomputed, captured = compared(e.total, e.value)
     captured_as = "worked out directly" if e.kind == "arithmetic" else "captured in float32"
-    mark = "✗" if e.fault else "✓" if math.isfinite(e.total) else ""
-    return Check(
-        numbers=(("recomputed in float64", recomputed), (captured_as, captured)),
-        difference=numbers.value(e.difference, 12) if e.difference == 0 else numbers.scientific(e.difference),
-        fault=e.fault,
-        allowed=f"{numbers.scientific(e.allowed, 1)}, {_how(e)}" if math.isfinite(e.allowed) else "",
-        verdict=f"{mark} {_verdict(e)}",
-    )
+    is_comparable = math.isfinite(e.difference)
+    return {
+        "numbers": (("recomputed in float64", recomputed), (captured_as, captured)),
+        "difference": numbers.value(e.difference, 12) if e.difference == 0 else numbers.scientific(e.difference),
+        "fault": e.fault,
+        "is_finite": math.isfinite(e.total),
+        "times": numbers.value(abs(e.difference / e.allowed), 1) if e.fault and is_comparable else "",
+        "allowed": f"{numbers.scientific(e.allowed, 1)}, {_how(e)}" if math.isfinite(e.allowed) else "",
+    }
 
 
 def compared(a: float, b: float) -> tuple[Digits, Digits]:
     """Two numbers written alike, cut where they part."""
     left, right = _written(a, a, b), _written(b, a, b)
-    same = 0
-    while same < min(len(left), len(right)) and left[same] == right[same]:
-        same += 1
+    same = next((n for n, (x, y) in enumerate(zip(left, right, strict=False)) if x != y), min(len(left), len(right)))
     if numbers.special(a) or numbers.special(b):
         same = len(left) if left == right else 0
     return Digits(left[:same], left[same:]), Digits(right[:same], right[same:])
@@ -78,12 +66,3 @@ def _how(e: Explanation) -> str:
     if e.combine == "sum":
         return f"{power} × the sum of the terms’ sizes, {numbers.value(e.allowed / TOLERANCE, 2)}"
     return f"{power} × the value"
-
-
-def _verdict(e: Explanation) -> str:
-    if not e.fault:
-        return "They agree." if math.isfinite(e.total) else "Neither is a finite number."
-    if math.isnan(e.difference) or math.isinf(e.difference):
-        return "They cannot be compared: not both are finite numbers."
-    times = e.difference / e.allowed
-    return f"They do not agree: the difference is {numbers.value(abs(times), 1)} times what rounding explains."

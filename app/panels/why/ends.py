@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +11,7 @@ from markupsafe import Markup
 from app.panels import steps
 from app.panels.why import names as why_names
 from app.panels.why.links import Links
-from app.panels.why.trail import value_of
+from app.panels.why.navigation import value_of
 from app.render.charts import Ints
 from model.address.parser import Address, Calc
 from model.errors import ReaderError
@@ -29,12 +29,7 @@ LONGEST = 48  # characters of an address shown as a link
 End = tuple[str, str]  # where a number comes from that no other number of the run makes: in a few words, and in more
 
 
-@dataclass(frozen=True)
-class Linked:
-    """An address as a link, and its value where it is one number."""
-
-    link: Markup
-    value: str = ""
+Linked = tuple[Markup, str]  # an address as a link, and its value where it is one number
 
 
 def end(node: Node, address: Address, e: Explanation) -> End:
@@ -90,4 +85,4 @@ def _whole(i: int | Ints, size: int) -> int | slice:
 def linked(run: Run, at: str, here: str, links: Links) -> Linked:
     shown = why_names.short(run, at, here) if not at.startswith("calc(") else at
     name = Markup("<code>{}</code>").format(shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 2]}…)")
-    return Linked(links.to(at, name, css="", title=at), value_of(run, at))
+    return links.to(at, name, css="", title=at), value_of(run, at)

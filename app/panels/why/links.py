@@ -37,3 +37,7 @@ class Links(links.Links):
         hint = f' title="{escape(title, quote=True)}"' if title else ""
         here = ' aria-current="true"' if current else ""
         return self.link(at, inside, css=css, attributes=hint + here, href=back)
+
+    def code(self, at: str, *, title: str = "") -> Markup:
+        """A link to an address that shows it."""
+        return self.to(at, Markup("<code>{}</code>").format(at), css="", title=title)

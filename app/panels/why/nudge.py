@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup, escape
@@ -14,18 +14,14 @@ from app.render import charts, numbers
 from app.render.cost import of_passes
 from app.render.numbers import exact
 from app.render.places import moved
+from app.render.templating import Context
 from app.request.page_state import written
 from app.request.state import State
 from app.server.size import is_large
 from model.address.parser import Address, parse
 from model.errors import ReaderError
 from model.ops.linear import View
-from model.runtime.nudge import (
-    FEW,
-    SIZES,
-    Nudge,
-    nudges,
-)
+from model.runtime.nudge import FEW, SIZES, Nudge, nudges
 
 if TYPE_CHECKING:
     from model import Run
@@ -34,47 +30,24 @@ FIRST = 1.0  # the distance that the link asks for; it is one of the usual ones
 FEWER = (0.1, 0.01, 1e-3)  # the usual distances of a large model
 
 
-@dataclass(frozen=True)
-class NudgeView:
-    """An offer (`url`), the answer (`rows`), or why it cannot be nudged (`refusal`) and what can (`instead`)."""
-
-    url: str = ""
-    cost: str = ""
-    refusal: str = ""
-    instead: Markup | None = None
-    rows: tuple[tuple[bool, tuple[str, ...]], ...] = ()  # whether rounding has the better of it, and the cells
-    slope: str = ""
-    verdict: tuple[str, ...] = ()
-    chart: Markup | None = None
-    hidden: tuple[tuple[str, str], ...] = ()
-    own: str = ""
-
-
-def nudge_view(run: Run, state: State, address: Address, links: Links) -> NudgeView:
-    """What the gradient's panel says of nudging the number at `address`, a slope's."""
+def nudge_view(run: Run, state: State, address: Address, links: Links) -> Context:
+    """What the panel of a slope says of nudging its number: why it cannot be nudged, an offer, or the answer."""
     place = steps.before(address)
-    if address.step:
-        here = replace(address, quantity="grad")
-        return NudgeView(
-            refusal="Numbers are nudged in the run as it is, before any step:",
-            instead=links.to(str(here), Markup("<code>{}</code>").format(str(here)), css="", title=str(here)),
-        )
-    refused = _refused(run, place, links)
+    refused = _refused(run, address, place, links)
     if refused:
         return refused
     if state.nudge is None:
-        sizes = _sizes(run, FIRST)
-        cost = f"The loss is run again {2 * len(sizes)} times.{of_passes(run, 2 * len(sizes))}"
-        return NudgeView(url=state.replace(nudge=FIRST).url(), cost=cost)
+        n = 2 * len(_sizes(run, FIRST))
+        return {"url": state.replace(nudge=FIRST).url(), "passes": n, "cost": of_passes(run, n)}
     found = nudges(run, str(place), _sizes(run, state.nudge))
-    return NudgeView(
-        rows=tuple(_row(state, place, nudge) for nudge in found),
-        slope=exact(found[0].slope),
-        verdict=tuple(_verdict(found)),
-        chart=_chart(found),
-        hidden=tuple((name, value) for name, value in state_fields(state) if name != "nudge"),
-        own=written(state.nudge),
-    )
+    return {
+        "rows": [_row(state, place, nudge) for nudge in found],
+        "slope": exact(found[0].slope),
+        **_verdict(found),
+        "chart": _chart(found),
+        "hidden": [(name, value) for name, value in state_fields(state) if name != "nudge"],
+        "size": written(state.nudge),
+    }
 
 
 def state_fields(state: State) -> list[tuple[str, str]]:
@@ -82,33 +55,33 @@ def state_fields(state: State) -> list[tuple[str, str]]:
     return [*state.page_query, ("at", state.at), *state.view_query]
 
 
-def _sizes(run: Run, own: float) -> tuple[float, ...]:
-    """The usual distances and the reader's own, largest first."""
+def _sizes(run: Run, chosen: float) -> tuple[float, ...]:
+    """The usual distances and the one chosen, largest first."""
     usual = FEWER if is_large(run.model.n_parameters) else SIZES
-    return tuple(sorted({*usual, own}, reverse=True))
+    return tuple(sorted({*usual, chosen}, reverse=True))
 
 
-def _refused(run: Run, place: Address, links: Links) -> NudgeView | None:
+def _refused(run: Run, address: Address, place: Address, links: Links) -> Context | None:
     """Why this number cannot be moved by itself, and a number that can."""
     node = run.model.graph[place.site]
+    if address.step:
+        here = replace(address, quantity="grad")
+        return _refusal("Numbers are nudged in the run as it is, before any step:", here, links)
     if node.is_parameter and isinstance(node.op, View):
         other = replace(node.op.behind(place), quantity="grad")
         return _refusal(f"{place.site} is another name for {other.site}, the number to nudge:", other, links)
     try:
         run.model.patch(f"{place}+=0")
     except ReaderError:
-        other = _nearest(run, place)
-        return _refusal(
-            "It is worked out from other numbers, so it cannot move on its own. One that can:", other, links
-        )
+        why = "It is worked out from other numbers, so it cannot move on its own. One that can:"
+        return _refusal(why, _nearest(run, place), links)
     if not math.isfinite(float(run.values(place))):
-        return NudgeView(refusal="The mask makes it −∞; nudging leaves it there.")
+        return {"refusal": "The mask makes it −∞; nudging leaves it there.", "instead": ""}
     return None
 
 
-def _refusal(why: str, other: Address, links: Links) -> NudgeView:
-    name = Markup("<code>{}</code>").format(str(other))
-    return NudgeView(refusal=why, instead=links.to(str(other), name, css="", title=str(other)))
+def _refusal(why: str, other: Address, links: Links) -> Context:
+    return {"refusal": why, "instead": links.code(str(other), title=str(other))}
 
 
 def _nearest(run: Run, place: Address) -> Address:
@@ -143,7 +116,7 @@ def _row(state: State, place: Address, nudge: Nudge) -> tuple[bool, tuple[str, .
 
     is_lost = nudge.is_lost and nudge.slope != 0
     cells = (loss(-nudge.h, nudge.lower), loss(nudge.h, nudge.upper), exact(nudge.secant))
-    return is_lost, (numbers.full(nudge.h, 6), *cells, "rounding" if is_lost else _off(nudge))
+    return is_lost, (_size(nudge), *cells, "rounding" if is_lost else _off(nudge))
 
 
 def _error(nudge: Nudge) -> float:
@@ -158,32 +131,24 @@ def _off(nudge: Nudge) -> str:
     return numbers.percent(error) if error < 10 else f"{numbers.count(round(error))} ×"
 
 
-def _verdict(found: list[Nudge]) -> list[str]:
-    slope = found[0].slope
-    if slope == 0:
-        still = all(nudge.secant == 0 for nudge in found)
-        return ["The loss does not move at all, just as its slope of 0 says." if still else "Its slope is 0."]
+def _verdict(found: list[Nudge]) -> Context:
+    """The h that comes closest, the largest where the chord leaves the curve, the largest that rounding spoils."""
     good = [nudge for nudge in found if not nudge.is_lost]
-    lost = [nudge for nudge in found if nudge.is_lost]
-    says = []
-    if good:
-        best = min(good, key=_error)
-        says.append(
-            f"At h = {numbers.full(best.h, 6)} the secant is {exact(best.secant)}, {_off(best)} off the slope: "
-            "really running the network again agrees." if _error(best) < 0.1 else
-            f"The closest is h = {numbers.full(best.h, 6)}, where the secant is {_off(best)} off the slope."
-        )  # fmt: skip
-        if _error(good[0]) > 10 * _error(best) and good[0] is not best:
-            says.append(
-                f"At h = {numbers.full(good[0].h, 6)} the loss has room to bend, and the secant cuts the corner."
-            )
-    if lost:
-        h = numbers.full(max(nudge.h for nudge in lost), 6)
-        says.append(
-            f"{f'From h = {h} down' if good else 'At every h'} the two losses are fewer than {FEW} of float32’s "
-            "smallest steps apart: their difference is rounding, not slope."
-        )
-    return says
+    best = min(good, key=_error, default=None)
+    is_curved = best and good[0] is not best and _error(good[0]) > 10 * _error(best)
+    return {
+        "is_flat": found[0].slope == 0,
+        "is_still": all(nudge.secant == 0 for nudge in found),
+        "best": best and {"h": _size(best), "secant": exact(best.secant), "off": _off(best)},
+        "agrees": best and _error(best) < 0.1,
+        "curved": _size(good[0]) if is_curved else "",
+        "lost": next((_size(nudge) for nudge in found if nudge.is_lost), ""),
+        "few": FEW,
+    }
+
+
+def _size(nudge: Nudge) -> str:
+    return numbers.full(nudge.h, 6)
 
 
 def _chart(found: list[Nudge]) -> Markup | None:

@@ -16,13 +16,11 @@ from app.panels.why import steps as why_steps
 from app.panels.why.check import check
 from app.panels.why.ends import end, linked, made_from
 from app.panels.why.links import Links
+from app.panels.why.navigation import orders, page, pager, tabs, title, trail
 from app.panels.why.nudge import nudge_view
-from app.panels.why.paging import orders, page, pager
 from app.panels.why.panel import MOST_READERS, WhyView, hidden
 from app.panels.why.pictures import Picture, chart, picture
-from app.panels.why.tabs import tabs, title
 from app.panels.why.terms import term_order, terms_table
-from app.panels.why.trail import trail
 from app.render import charts, formulas, numbers
 from app.render.charts import Ints, Listed
 from app.render.numbers import exact
@@ -82,7 +80,7 @@ def number_view(
     return WhyView(
         title=title(node, address) if node and address else "An expression",
         address=state.at if address is None else str(address),
-        whereabouts=tuple(why_names.whereabouts(run, address)) if address else (),
+        whereabouts=why_names.whereabouts(run, address) if address else (),
         sentence=sentence_html(there, sentence),
         trail=trail(run, state),
         tabs=tabs(run, state, node, address),

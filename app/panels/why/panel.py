@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from app.panels.why.check import Check
 from app.panels.why.ends import End, Linked
 from app.panels.why.links import FORM, Links
-from app.panels.why.nudge import NudgeView
-from app.panels.why.paging import Choice
+from app.panels.why.navigation import Choice
 from app.panels.why.pictures import Picture
-from app.panels.why.steps import After, Waiting
-from app.panels.why.table import Table
-from app.panels.why.tabs import Tab
-from app.panels.why.trail import Crumb
 from app.render.templating import Context
 
 MOST_READERS = 6
@@ -23,36 +18,39 @@ MOST_READERS = 6
 
 @dataclass(frozen=True)
 class WhyView:
-    """Everything the panel shows. Without `value` it shows a site and asks for a number."""
+    """Everything the panel shows. Without `value` it shows a site and asks for a number.
+
+    A Context is what the template named like its field shows: `after` is drawn by `_after.html`.
+    """
 
     title: str
     address: str
-    whereabouts: tuple[tuple[str, Markup], ...]
     sentence: Markup
-    trail: tuple[Crumb, ...]
+    trail: Sequence[Context]
     formula: Markup
-    hidden: tuple[tuple[str, str], ...]
+    hidden: Sequence[tuple[str, str]]
+    whereabouts: Sequence[tuple[str, Markup]] = ()
     value: str = ""
-    tabs: tuple[Tab, ...] = ()
+    tabs: Sequence[Context] = ()
     picture: Picture | None = None
     figure: Picture | None = None  # the running total
-    steps: tuple[tuple[Markup, Markup], ...] = ()  # of the formula, each with its value
-    table: Table | None = None
-    order: tuple[Choice, ...] = ()
-    pager: tuple[Choice, ...] = ()
+    steps: Sequence[tuple[Markup, Markup]] = ()  # of the formula, each with its value
+    table: Context | None = None
+    order: Sequence[Choice] = ()
+    pager: Sequence[Choice] = ()
     page: str = ""
-    check: Check | None = None
+    check: Context | None = None
     end: End | None = None
-    made_from: tuple[Linked, ...] = ()
-    used_by: tuple[Linked, ...] = ()
+    made_from: Sequence[Linked] = ()
+    used_by: Sequence[Linked] = ()
     more_readers: int = 0
     readers: str = "Used by"
-    places: tuple[tuple[str, Linked], ...] = ()
-    notes: tuple[str, ...] = ()
+    places: Sequence[tuple[str, Linked]] = ()
+    notes: Sequence[str] = ()
     unit: str = ""
-    after: After | None = None
-    waiting: Waiting | None = None
-    nudge: NudgeView | None = None
+    after: Context | None = None
+    waiting: Context | None = None
+    nudge: Context | None = None
     whatif: str = ""
     downloads: Context | None = None
 
@@ -62,6 +60,6 @@ class WhyView:
     share: str = ""  # how to share it
 
 
-def hidden(links: Links) -> tuple[tuple[str, str], ...]:
+def hidden(links: Links) -> Sequence[tuple[str, str]]:
     """Fields of the form that carries the run where numbers are buttons."""
-    return tuple(links.fields) if links.as_buttons else ()
+    return links.fields if links.as_buttons else ()

@@ -6,15 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from markupsafe import Markup
 
 from app.panels.why import names as why_names
 from app.panels.why import steps as why_steps
 from app.panels.why.ends import Linked, linked
 from app.panels.why.links import Links
+from app.panels.why.navigation import title, trail
 from app.panels.why.panel import MOST_READERS, WhyView, hidden
-from app.panels.why.tabs import title
-from app.panels.why.trail import trail
 from app.render import formulas
 from app.render.tokens import sentence_html
 from app.request.state import State
@@ -35,24 +33,20 @@ def site_view(run: Run, state: State, links: Links, node: Node, address: Address
     """A site or part of one: what its numbers are, the first one's formula, and numbers to start from."""
     first = tuple(i if isinstance(i, int) else (i.start or 0) for i in address.index)
     graph = run.model.graph
-    reads = [Linked(links.to(site, Markup("<code>{}</code>").format(site), css="")) for site in node.op.reads]
-    readers = list(dict.fromkeys(reader.name for reader in graph.consumers(node.name)))
-    consumers = [Linked(links.to(site, Markup("<code>{}</code>").format(site), css="")) for site in readers]
-    is_slope = address.kind == "grad"
-    written = _written(run, node, address, first)
-    left, *rights = formulas.sides(written)
+    consumers = list(dict.fromkeys(reader.name for reader in graph.consumers(node.name)))
+    left, *rights = formulas.sides(_written(run, node, address, first))
     return WhyView(
         title=title(node, address),
         address=str(address),
-        whereabouts=tuple(why_names.whereabouts(run, address)),
-        sentence=sentence_html(run, SLOPE if is_slope else node.op.plain(run, first)),
+        whereabouts=why_names.whereabouts(run, address),
+        sentence=sentence_html(run, SLOPE if address.kind == "grad" else node.op.plain(run, first)),
         trail=trail(run, state),
         formula=formulas.table(formulas.symbolic(left, rights) if rights else [(left, "")]),
         hidden=hidden(links),
-        made_from=tuple(reads),
-        used_by=tuple(consumers[:MOST_READERS]),
+        made_from=[(links.code(site), "") for site in node.op.reads],
+        used_by=[(links.code(site), "") for site in consumers[:MOST_READERS]],
         more_readers=max(len(consumers) - MOST_READERS, 0),
-        places=tuple(_places(run, address, first, links)),
+        places=_places(run, address, first, links),
     )
 
 

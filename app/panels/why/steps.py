@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +15,7 @@ from app.panels.why.pictures import Picture, chart
 from app.render import charts, numbers
 from app.render.cost import of_passes
 from app.render.numbers import exact
+from app.render.templating import Context
 from app.request.page_state import written
 from app.request.paths import LEARN
 from app.request.state import State
@@ -30,45 +31,8 @@ if TYPE_CHECKING:
 CHART_FROM = 3  # steps; fewer are seen in the two values
 
 
-@dataclass(frozen=True)
-class Form:
-    """Asks for other steps of the same place; empty η: measured."""
-
-    hidden: tuple[tuple[str, str], ...]
-    eta: str
-    measured: str
-    is_adamw: bool
-    steps: int
-    most: int
-    learn: str
-
-
-@dataclass(frozen=True)
-class After:
-    """The number before and after, each and the change a link."""
-
-    words: str
-    of: str
-    before: Markup
-    after: Markup
-    change: Markup
-    way: Picture | None = None  # how far the number has moved, step by step
-    form: Form | None = None
-    more: tuple[tuple[str, Markup], ...] = ()
-
-
-@dataclass(frozen=True)
-class Waiting:
-    """Steps that this page does not take on its own: what they cost, and where to start them."""
-
-    words: str
-    cost: str
-    url: str
-    form: Form | None
-
-
-def after(run: Run, state: State, address: Address, links: Links, e: Explanation) -> After:
-    """`links` go out from the panel of `state.at`, with addresses as `run` names them."""
+def after(run: Run, state: State, address: Address, links: Links, e: Explanation) -> Context:
+    """The number before and after, and the change. `links` go out from `state.at`, to addresses as `run` names them."""
     k = address.step or 0
     is_moment = address.kind in ("m", "v")  # then it is the weight's before and after that are shown
     address = replace(address, quantity=f"step({k})") if is_moment else address
@@ -76,16 +40,16 @@ def after(run: Run, state: State, address: Address, links: Links, e: Explanation
     change = f"calc({later}-{start})"
     moved = float(run.values(change))
     was, now = apart(float(run.values(start)), float(run.values(later)))
-    return After(
-        words=f"after {steps.in_words(k)}",
-        of="The weight it moves" if is_moment else "",
-        before=links.to(start, was, title=start),
-        after=links.to(later, now, title=later) if is_moment else Markup("<b>{}</b>").format(now),
-        change=links.to(change, signed(moved), title=change) if math.isfinite(moved) else Markup("none"),
-        way=_way(run, address, k, e),
-        form=form(state, address, run.rate),
-        more=tuple(_more(run, address, links)),
-    )
+    return {
+        "steps": steps.in_words(k),
+        "is_moment": is_moment,
+        "before": links.to(start, was, title=start),
+        "after": links.to(later, now, title=later) if is_moment else Markup("<b>{}</b>").format(now),
+        "change": links.to(change, signed(moved), title=change) if math.isfinite(moved) else "none",
+        "way": _way(run, address, k, e),
+        "form": form(state, address, run.rate),
+        "more": [(name, links.code(at)) for name, at in _more(run, address)],
+    }
 
 
 def apart(a: float, b: float) -> tuple[str, str]:
@@ -102,35 +66,35 @@ def signed(x: float) -> str:
     return exact(x) if x <= 0 else f"+{exact(x)}"
 
 
-def waiting(run: Run, state: State, address: Address | None) -> Waiting:
-    """Where the model is large and the steps are not taken."""
+def waiting(run: Run, state: State, address: Address | None) -> Context:
+    """Steps that this page does not take on its own: what they cost, and where to start them."""
     k = steps.named(state.at)
-    millions = f"{run.model.n_parameters / 1e6:,.0f} million"
-    return Waiting(
-        words=f"{steps.in_words(k).capitalize()} of all {millions} weights",
-        cost=f"That is about {numbers.count(3 * k + 1)} times the work of a run, so it begins only when you say so."
-        f"{of_passes(run, 3 * k + 1)}",
-        url=state.replace(steps=max(k, 1)).change().url(LEARN) + "&go=1",
-        form=form(state, address, None) if address else None,
-    )
+    return {
+        "steps": steps.in_words(k).capitalize(),
+        "millions": f"{run.model.n_parameters / 1e6:,.0f}",
+        "passes": numbers.count(3 * k + 1),
+        "cost": of_passes(run, 3 * k + 1),
+        "url": state.replace(steps=max(k, 1)).change().url(LEARN) + "&go=1",
+        "form": form(state, address, None) if address else None,
+    }
 
 
-def form(state: State, address: Address, rate: Rate | None) -> Form:
-    """What the form shows now and what it keeps. `rate` is the one in use, if it is known without work."""
+def form(state: State, address: Address, rate: Rate | None) -> Context:
+    """Asks for other steps of the same place. `rate` is the one in use, if it is known without work."""
     learning = {"eta", "optimizer", "steps"}
     kept = [(name, value) for name, value in state.page_query if name not in learning]
     kept += [("at", str(steps.before(address)))]
     kept += [pair for pair in state.view_query if pair[0] not in ("offset", "nudge")]
     k = address.step or 1
-    return Form(
-        hidden=tuple(kept),
-        eta="" if state.eta is None else written(state.eta),
-        measured=numbers.full(rate.eta, 6) if rate else "measured",
-        is_adamw=state.optimizer == "adamw",
-        steps=k,
-        most=MOST_STEPS,
-        learn=state.replace(steps=max(k, 1), at="", trail=()).url(LEARN),
-    )
+    return {
+        "hidden": kept,
+        "eta": "" if state.eta is None else written(state.eta),
+        "measured": numbers.full(rate.eta, 6) if rate else "measured",
+        "is_adamw": state.optimizer == "adamw",
+        "steps": k,
+        "most": MOST_STEPS,
+        "learn": state.replace(steps=max(k, 1), at="", trail=()).url(LEARN),
+    }
 
 
 def _way(run: Run, address: Address, k: int, e: Explanation) -> Picture | None:
@@ -147,16 +111,12 @@ def _way(run: Run, address: Address, k: int, e: Explanation) -> Picture | None:
     return chart(f"How far it has moved after each of the {k} steps", charts.by_step(moved, label))
 
 
-def _more(run: Run, address: Address, links: Links) -> list[tuple[str, Markup]]:
-    """Other quantities in the same step's run."""
-    k, node = address.step or 0, run.model.graph[address.site]
-    found = [("Its slope there", replace(address, quantity=f"grad({k})"))]
-    if node.is_parameter and run.rate.optimizer == "adamw":
-        found += [
-            ("AdamW’s m", replace(address, quantity=f"m({k})")),
-            ("AdamW’s v", replace(address, quantity=f"v({k})")),
-        ]
-    return [(name, links.to(str(at), Markup("<code>{}</code>").format(str(at)), css="")) for name, at in found]
+def _more(run: Run, address: Address) -> list[tuple[str, str]]:
+    """The addresses of other quantities in the same step's run."""
+    names = {"Its slope there": "grad"}
+    if run.model.graph[address.site].is_parameter and run.rate.optimizer == "adamw":
+        names |= {"AdamW’s m": "m", "AdamW’s v": "v"}
+    return [(name, str(replace(address, quantity=f"{kind}({address.step or 0})"))) for name, kind in names.items()]
 
 
 # -- formulas

@@ -10,10 +10,11 @@ from markupsafe import Markup
 from app.panels.why import names as why_names
 from app.panels.why.links import Links
 from app.panels.why.softmax import SoftmaxTable
-from app.panels.why.table import NO_BAR, Row, Table
+from app.panels.why.table import NO_BAR, row
 from app.render import charts, formulas, numbers
 from app.render.charts import Floats, Ints
 from app.render.figures import column_text
+from app.render.templating import Context
 from model.arch.base import AXES
 from model.ops.softmax import Softmax
 
@@ -38,7 +39,7 @@ def term_order(e: Explanation) -> Ints:
     return np.argsort(-size, kind="stable")
 
 
-def terms_table(run: Run, e: Explanation, op: Op | None, at: Place, links: Links, order: Ints) -> Table:
+def terms_table(run: Run, e: Explanation, op: Op | None, at: Place, links: Links, order: Ints) -> Context:
     """The listed terms of any explanation that has some."""
     if isinstance(op, Softmax):
         return SoftmaxTable(run, e, op, at, links).table()
@@ -50,9 +51,8 @@ class TermTable:
 
     def __init__(self, run: Run, e: Explanation, links: Links, order: Ints) -> None:
         self.run, self.e, self.links, self.terms = run, e, links, e.terms
-        self.is_gradient, self.is_update, self.is_quotient = (
-            e.kind == "gradient", e.kind == "update", e.combine == "quotient",
-        )  # fmt: skip
+        self.is_gradient, self.is_update = e.kind == "gradient", e.kind == "update"
+        self.is_quotient = e.combine == "quotient"
         consumers = run.model.graph.gradient_consumers(e.site) if self.is_gradient else []
         self.readers = {node.short: node.as_reader for node in consumers}
         self.factors = {term.index: unsigned(term) for term in e.terms}
@@ -64,8 +64,8 @@ class TermTable:
         self.through = self._in_words(labels.pop()) if len(labels) == 1 else ""  # a name that all of them share
         self.squared = self.width > 1 and all(is_square(factors) for factors in self.factors.values())
         self.constants = [self._common_constant(n) for n in range(self.width)]
-        own = [n for n, constant in enumerate(self.constants) if not constant and not (self.squared and n == 1)]
-        self.columns = [] if self.bare else own
+        varied = [n for n, constant in enumerate(self.constants) if not constant and not (self.squared and n == 1)]
+        self.columns = [] if self.bare else varied
         self.shows_totals = e.combine == "sum" and e.n_terms > 2 and self._has_totals()
         self.shows_bars = e.n_terms > 1 and self._has_bars()
         running = np.cumsum(e.products[order]) if self.shows_totals else np.empty(0)
@@ -110,7 +110,7 @@ class TermTable:
         front, _, site = label.partition("through ")
         return f"through {self.readers[site]}" if not front and site in self.readers else label
 
-    def table(self) -> Table:
+    def table(self) -> Context:
         e, first = self.e, self._first_head()
         heads: list[str | None] = [first, *map(self._factor_head, self.columns)]
         heads += [None] if self.shows_bars else []
@@ -122,10 +122,14 @@ class TermTable:
             rows.append(self._summary(f"the other {numbers.count(self.others)} terms{before}", self.rest, "rest"))
         if e.n_terms > 1 + self.is_quotient and e.combine in ("sum", "quotient"):
             rows.append(self._total_row())
-        caption = f"{numbers.count(len(self.terms))} of {numbers.count(e.n_terms)} terms"
-        note = f"Each {first} {self.through}" if self.through else ""
-        named = any(len(term.label) > 12 for term in self.terms) and not self.through
-        return Table(tuple(heads), tuple(rows), caption, note, named, narrow=len(heads) > 5)
+        return {
+            "heads": heads,
+            "rows": rows,
+            "caption": f"{numbers.count(len(self.terms))} of {numbers.count(e.n_terms)} terms",
+            "note": f"Each {first} {self.through}" if self.through else "",  # a name that all of them share
+            "is_named": any(len(term.label) > 12 for term in self.terms) and not self.through,  # it needs the room
+            "is_narrow": len(heads) > 5,  # leaves its bars out on a phone
+        }
 
     # headings
 
@@ -155,7 +159,7 @@ class TermTable:
 
     # rows
 
-    def _rows(self) -> list[Row]:
+    def _rows(self) -> list[Context]:
         products = [term.product for term in self.terms]
         cells: list[list[str]] = [[self._name(term) for term in self.terms]]
         cells += [self._factor_column(n) for n in self.columns]
@@ -166,7 +170,7 @@ class TermTable:
         if self.shows_totals:
             totals = column_text([*self.running.tolist(), self.e.total], self.figures)
             cells.append([self._running(n, text) for n, text in enumerate(totals[:-1])])
-        return [Row(row) for row in zip(*cells, strict=True)]
+        return [row(of_term) for of_term in zip(*cells, strict=True)]
 
     def _bar(self, x: float) -> Markup:
         return charts.signed_bar(x, self.bar, 64 if self.width < 3 else 44)
@@ -230,12 +234,12 @@ class TermTable:
 
     # what is not listed, and all together
 
-    def _total_row(self) -> Row:
+    def _total_row(self) -> Context:
         if self.is_quotient:
             return self._summary("sum below the line", float(self.e.products[1:].sum()), "total")
         return self._summary(f"all {numbers.count(self.e.n_terms)} terms", self.e.total, "total", is_total=True)
 
-    def _summary(self, name: str, x: float, css: str, *, is_total: bool = False) -> Row:
+    def _summary(self, name: str, x: float, css: str, *, is_total: bool = False) -> Context:
         """A row under the terms: a name, nothing for the factors, and a sum, which `is_total` if it is of all."""
         cells: list[str] = [name]
         if self.shows_bars:
@@ -243,7 +247,7 @@ class TermTable:
         listed = [term.product for term in self.terms]
         text = column_text([x, *listed], self.figures if is_total else 4)[0]
         cells += [text] if not self.shows_totals else ["", text] if is_total else [text, ""]
-        return Row(tuple(cells), css, span=1 + len(self.columns))
+        return row(cells, css, span=1 + len(self.columns))
 
 
 def is_chosen(constant: str) -> bool:

@@ -14,12 +14,11 @@ from app.panels import steps
 from app.panels.why import names as why_names
 from app.panels.why import steps as why_steps
 from app.panels.why.links import Links
+from app.panels.why.navigation import tabs, title, trail
 from app.panels.why.number import Place, in_its_run, number_view
 from app.panels.why.panel import WhyView, hidden
 from app.panels.why.site import site_view
-from app.panels.why.tabs import tabs, title
 from app.panels.why.terms import PAGE
-from app.panels.why.trail import trail
 from app.request.paths import EXPLORE, share_url
 from app.request.state import State
 from model.address.parser import Address, Calc, parse
@@ -60,7 +59,7 @@ def _waiting(run: Run, state: State, links: Links, node: Node | None, address: A
     return WhyView(
         title=title(node, address) if node and address else "An expression",
         address=state.at,
-        whereabouts=tuple(why_names.whereabouts(run, address)) if address else (),
+        whereabouts=why_names.whereabouts(run, address) if address else (),
         sentence=Markup("These steps are not taken yet."),
         trail=trail(run, state),
         tabs=tabs(run, state, node, address) if address and address.is_single else (),
