@@ -10,9 +10,9 @@ import torch
 from transformers import GPT2Config as HFConfig
 from transformers import GPT2LMHeadModel
 
+from model.arch.gpt2.architecture import hf_names
 from model.arch.gpt2.config import GPT2Config
 from model.arch.gpt2.network import GPT2
-from model.arch.gpt2.stored import hf_names
 from model.runtime.language_model import LanguageModel
 from model.weights.tokenizer import Tokenizer
 

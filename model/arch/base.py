@@ -87,7 +87,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Node:
-    """One named tensor. `axes` name its dimensions; `part` is where the map shows it (embed, ln1, attn, …).
+    """One named tensor, made by `op`. `axes` name its dimensions, `part` is where the map shows it (embed, ln1, …).
 
     word         what one of its numbers is called, where not by the last piece of the name
     heading      what a column of them is called, where not by the last piece of the name
@@ -101,7 +101,6 @@ class Node:
     switch       what is switched off where it is set to 0; {} is the one place on its second axis
     """
 
-    name: str
     axes: tuple[str, ...]
     op: Op
     title: str
@@ -123,6 +122,10 @@ class Node:
         for name in ("word", "heading", "as_reader"):
             if not getattr(self, name):
                 object.__setattr__(self, name, self.short)
+
+    @property
+    def name(self) -> str:
+        return self.op.out
 
     @property
     def short(self) -> str:

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 from model.arch.base import Config, Node, Stage
 from model.ops.embedding import Lookup, Parameter, Tokens
-from model.ops.linear import Operand, PartialSums, SumProduct, axes_of
+from model.ops.linear import Add, Operand, PartialSums, SumProduct, axes_of
 from model.ops.loss import Loss, TokenLoss
-from model.ops.residual import Add
 from model.ops.softmax import Exponential, LogProbabilities, MaskedScale, Probabilities, Weights
 
 NormNodes = Callable[[str, str, str, int | None], Iterator[Node]]  # prefix of its sites, what it reads, part, block
@@ -35,16 +34,14 @@ def param(
     """A learned tensor, in a row of its like if it has any."""
     stages = step(row, name.rsplit(".", 1)[-1], "" if is_first else "·") if row else ()
     return Node(
-        name, axes_of(letters), Parameter(name, symbol, says), title, part, block, is_parameter=True,
-        word=heading, heading=heading, stages=stages,
+        axes_of(letters), Parameter(name, symbol, says), title, part, block, is_parameter=True, word=heading,
+        heading=heading, stages=stages,
     )  # fmt: skip
 
 
 def tokens() -> Iterator[Node]:
     """The token ids and the table that they pick their rows from."""
-    yield Node(
-        "tokens", ("pos",), Tokens(), "Token ids", "embed", word="token", stages=step(BEGINNING, "token ids", "")
-    )  # fmt: skip
+    yield Node(("pos",), Tokens(), "Token ids", "embed", word="token", stages=step(BEGINNING, "token ids", ""))
     says = "A row of numbers for each token of the vocabulary."
     yield param("W_E", "vm", "W_E", "Embedding table", "embed", says, row=TABLES, is_first=True)
 
@@ -52,9 +49,8 @@ def tokens() -> Iterator[Node]:
 def embed() -> Node:
     """The rows that the tokens pick."""
     return Node(
-        "embed", axes_of("tm"), Lookup(), "Token embedding", "embed",
-        word="embedding", as_reader="the embedding of tokens in the text", use="as embedding",
-        stages=step(BEGINNING, "embedding"),
+        axes_of("tm"), Lookup(), "Token embedding", "embed", word="embedding",
+        as_reader="the embedding of tokens in the text", use="as embedding", stages=step(BEGINNING, "embedding"),
     )  # fmt: skip
 
 
@@ -67,8 +63,8 @@ def blocks(
         first = Add(f"{b}.resid_pre", "x", dict(enter), says) if n == 0 else _handed_on(n)
         begins = (Stage(BEGINNING, "stream", "=", prefix=""),) if n == 0 else ()
         yield Node(
-            f"{b}.resid_pre", axes_of("tm"), first, "Residual stream, before", "stream", n,
-            word="stream", as_reader="the next block’s stream", stages=(*step(STREAM, "stream in", ""), *begins),
+            axes_of("tm"), first, "Residual stream, before", "stream", n, word="stream",
+            as_reader="the next block’s stream", stages=(*step(STREAM, "stream in", ""), *begins),
         )  # fmt: skip
         yield from norm(f"{b}.ln1", f"{b}.resid_pre", "ln1", n)
         yield from attention(f"{b}.attn", f"{b}.ln1.out", f"{b}.attn_out", n)
@@ -77,8 +73,8 @@ def blocks(
             "Attention's update is added to what {token} carried into the block.",
         )  # fmt: skip
         yield Node(
-            f"{b}.resid_mid", axes_of("tm"), middle, "Residual stream, after attention", "stream", n,
-            word="stream", as_reader="the stream, straight on", stages=step(STREAM, "stream", "="),
+            axes_of("tm"), middle, "Residual stream, after attention", "stream", n, word="stream",
+            as_reader="the stream, straight on", stages=step(STREAM, "stream", "="),
         )  # fmt: skip
         yield from norm(f"{b}.ln2", f"{b}.resid_mid", "ln2", n)
         yield from mlp(f"{b}.mlp", f"{b}.ln2.out", f"{b}.mlp_out", n)
@@ -87,8 +83,8 @@ def blocks(
             "The feed-forward network's update is added to what {token} carried.",
         )  # fmt: skip
         yield Node(
-            f"{b}.resid_post", axes_of("tm"), after, "Residual stream, after", "stream", n,
-            word="stream", as_reader="the stream, straight on", stages=step(STREAM, "stream out", "="),
+            axes_of("tm"), after, "Residual stream, after", "stream", n, word="stream",
+            as_reader="the stream, straight on", stages=step(STREAM, "stream out", "="),
         )  # fmt: skip
     yield from norm("ln_final", f"blocks.{c.n_layer - 1}.resid_post", "ln_final", None)
 
@@ -133,7 +129,7 @@ def query_key_value(a: str, x: str, letter: str, head: str, n: int, *, has_bias:
         f"its row of {{n_i}} numbers times one column of weights{', plus a bias' if has_bias else ''}.",
     )  # fmt: skip
     yield Node(
-        f"{a}.{letter}", axes_of(f"t{head}c"), op, title, "attn", n, word=word, as_reader=f"the {several}",
+        axes_of(f"t{head}c"), op, title, "attn", n, word=word, as_reader=f"the {several}",
         stages=step(VECTORS, word, "" if is_first else "·"), is_key_side=not is_first,
     )  # fmt: skip
 
@@ -147,8 +143,8 @@ def attend(a: str, q: str, k: str, kv_head: str, out: str, n: int, *, has_bias: 
         symbol="z", says="Head {h}'s mix for {token_q}: entry {c} of every token's value, each counted by its weight.",
     )  # fmt: skip
     yield Node(
-        f"{a}.z", ("pos", "head", "d_head"), average, "Mixed values", "attn", n,
-        word="mix", as_reader="the heads’ mixes of values", stages=step(VECTORS, "mix of values"), switch="head {}",
+        ("pos", "head", "d_head"), average, "Mixed values", "attn", n, word="mix",
+        as_reader="the heads’ mixes of values", stages=step(VECTORS, "mix of values"), switch="head {}",
     )  # fmt: skip
     yield from _joined_heads(a, out, n, has_bias=has_bias)
 
@@ -162,20 +158,20 @@ def _scores(a: str, q: str, k: str, kv_head: str, n: int) -> Iterator[Node]:
         "Multiply them pair by pair, then add.",
     )  # fmt: skip
     yield Node(
-        f"{a}.qk", axes_of("hqk"), dot, "Query · key", "attn", n,
-        word="q·k", as_reader="the query · key products", stages=step(SCORES, "query · key", ""),
+        axes_of("hqk"), dot, "Query · key", "attn", n, word="q·k", as_reader="the query · key products",
+        stages=step(SCORES, "query · key", ""),
     )  # fmt: skip
     yield Node(
-        f"{a}.scores", axes_of("hqk"), MaskedScale(a), "Scores", "attn", n, word="score", as_reader="the score",
+        axes_of("hqk"), MaskedScale(a), "Scores", "attn", n, word="score", as_reader="the score",
         stages=step(SCORES, "÷ √{d_head}, masked"), onward="÷ √{d_head}",
     )  # fmt: skip
     yield Node(
-        f"{a}.exp", axes_of("hqk"), Exponential(a), "Exponentials", "attn", n, as_reader="the exponential of the score",
+        axes_of("hqk"), Exponential(a), "Exponentials", "attn", n, as_reader="the exponential of the score",
         stages=step(SCORES, "exponential"), onward="e^(s − max)", span="unit",
     )  # fmt: skip
     yield Node(
-        f"{a}.pattern", axes_of("hqk"), Weights(a), "Attention weights", "attn", n, word="weight",
-        as_reader="the attention weights", stages=step(SCORES, "weights"), onward="weight", span="share",
+        axes_of("hqk"), Weights(a), "Attention weights", "attn", n, word="weight", as_reader="the attention weights",
+        stages=step(SCORES, "weights"), onward="weight", span="share",
     )  # fmt: skip
 
 
@@ -191,9 +187,8 @@ def _joined_heads(a: str, out: str, n: int, *, has_bias: bool) -> Iterator[Node]
         says="What head {h} alone writes into entry {m} of {token_t}'s row.",
     )  # fmt: skip
     yield Node(
-        f"{a}.result", axes_of("thm"), share, "One head's share", "attn", n,
-        word="head’s share", stages=step(VECTORS, "head’s share"),
-    )  # fmt: skip
+        axes_of("thm"), share, "One head's share", "attn", n, word="head’s share", stages=step(VECTORS, "head’s share")
+    )
     joined = SumProduct(
         "linear", out, "tm", (z, w_o), bias=Operand(f"{a}.b_O", "m", "b_O") if has_bias else None,
         symbol=r"\mathrm{{attn}}_{{{t},{m}}}",
@@ -202,8 +197,8 @@ def _joined_heads(a: str, out: str, n: int, *, has_bias: bool) -> Iterator[Node]
         subtotal=Operand(f"{a}.result", "thm", "r"),
     )  # fmt: skip
     yield Node(
-        out, axes_of("tm"), joined, "Attention's update", "attn", n, word="attention",
-        as_reader="attention’s output", stages=step(STREAM, "attention", "+"), switch="the attention",
+        axes_of("tm"), joined, "Attention's update", "attn", n, word="attention", as_reader="attention’s output",
+        stages=step(STREAM, "attention", "+"), switch="the attention",
     )  # fmt: skip
 
 
@@ -222,7 +217,7 @@ def narrowed(mlp: str, out: str, n: int, *, has_bias: bool) -> Iterator[Node]:
         f"this is entry {{m}} of the sum of {{n_n}} rows{', plus a bias' if has_bias else ''}.",
     )  # fmt: skip
     yield Node(
-        out, axes_of("tm"), narrow, "Feed-forward update", "mlp", n, word="feed-forward",
+        axes_of("tm"), narrow, "Feed-forward update", "mlp", n, word="feed-forward",
         as_reader="the feed-forward output", stages=step(STREAM, "feed-forward", "+"),
         switch="the feed-forward network",
     )  # fmt: skip
@@ -237,19 +232,19 @@ def read_out(unembedding: Operand) -> Iterator[Node]:
         "multiply pair by pair, then add.",
     )  # fmt: skip
     yield Node(
-        "logits", axes_of("tv"), unembed, "Logits", "out", word="logit", as_reader="the logits", use="as unembedding",
+        axes_of("tv"), unembed, "Logits", "out", word="logit", as_reader="the logits", use="as unembedding",
         stages=step(TO_LOSS, "logits", ""), predicts=True,
     )  # fmt: skip
     yield Node(
-        "probs", axes_of("tv"), Probabilities(), "Probabilities", "out", word="prob", as_reader="the probabilities",
+        axes_of("tv"), Probabilities(), "Probabilities", "out", word="prob", as_reader="the probabilities",
         stages=step(TO_LOSS, "probabilities"), onward="probability", span="share", predicts=True,
     )  # fmt: skip
     yield Node(
-        "log_probs", axes_of("tv"), LogProbabilities(), "Log-probabilities", "out", word="log prob",
+        axes_of("tv"), LogProbabilities(), "Log-probabilities", "out", word="log prob",
         as_reader="the log-probabilities", stages=step(TO_LOSS, "log-probabilities"), predicts=True,
     )  # fmt: skip
     yield Node(
-        "loss_per_token", ("pos",), TokenLoss(), "Loss of each token", "out",
-        word="token loss", as_reader="the loss at this position", stages=step(TO_LOSS, "loss per token"),
+        ("pos",), TokenLoss(), "Loss of each token", "out", word="token loss", as_reader="the loss at this position",
+        stages=step(TO_LOSS, "loss per token"),
     )  # fmt: skip
-    yield Node("loss", (), Loss(), "Loss", "out", as_reader="the loss itself", stages=step(TO_LOSS, "loss"))
+    yield Node((), Loss(), "Loss", "out", as_reader="the loss itself", stages=step(TO_LOSS, "loss"))

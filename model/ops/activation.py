@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from model.address.trees import Index
 from model.ops.base import (
     Computed,
     Constant,
@@ -59,15 +58,15 @@ class Gelu(Op):
         r"\tfrac{{1}}{{2}}\,u\left(1 + \tanh\left(\sqrt{{2/\pi}}\,(u + 0.044715\,u^3)\right)\right)"
     )
 
+    says = "Neuron {1} at {token}: a clear match passes almost whole, a mismatch is pressed towards zero."
+    backward_latex = along("g") + r"\,\mathrm{GELU}'(u)"
+
     def __init__(self, mlp: str) -> None:
         self.pre, self.out = f"{mlp}.pre", f"{mlp}.post"
         self.reads = (self.pre,)
 
     def formula(self, run: Values, at: Place) -> str:
         return f"{subscript('g', at)} = " + self.right.format(u=subscript("u", at))
-
-    def plain(self, run: Values, at: Place) -> str:
-        return f"Neuron {at[1]} at {{t{at[0]}}}: a clear match passes almost whole, a mismatch is pressed towards zero."
 
     def forward(self, run: Values, at: Place) -> Rule:
         pre = Ref(self.pre, at)
@@ -91,12 +90,6 @@ class Gelu(Op):
             Group((upstream, pre, turning), label="letting through more"),
         )
 
-    def slope(self, source: str) -> str:
-        return along("g") + r"\,\mathrm{GELU}'(u)"
-
-    def readers(self, run: Values, source: str, at: Place) -> list[tuple[Index, ...]]:
-        return [at]
-
 
 class Relu(Gelu):
     """post[t,n] = max(0, pre[t,n])."""
@@ -107,9 +100,8 @@ class Relu(Gelu):
         curve=Curve("ReLU", lambda x: max(0.0, x), -3.0, 3.0, "ReLU({})"),
     )  # fmt: skip
     right = r"\max(0,\ {u})"
-
-    def plain(self, run: Values, at: Place) -> str:
-        return f"Neuron {at[1]} at {{t{at[0]}}}: a match passes unchanged, anything below zero becomes 0."
+    says = "Neuron {1} at {token}: a match passes unchanged, anything below zero becomes 0."
+    backward_latex = along("g") + r"\,[u > 0]"
 
     def forward(self, run: Values, at: Place) -> Rule:
         return Rule("function", (Group((Ref(self.pre, at),), label="u"),), function=self.function)
@@ -117,9 +109,6 @@ class Relu(Gelu):
     def backward(self, run: Values, source: str, at: Place) -> tuple[Group, ...]:
         fires = float(run.numbers(Ref(self.pre, at))) > 0
         return (Group((grad(self.out, at), Constant(r"[u > 0]", float(fires)))),)
-
-    def slope(self, source: str) -> str:
-        return along("g") + r"\,[u > 0]"
 
 
 ACTIVATIONS = {stored: op for op in (Gelu, Relu) for stored in op.stored_as}
@@ -129,6 +118,7 @@ class GatedSilu(Op):
     """post[t,n] = silu(pre[t,n]) · pre_linear[t,n] with silu(u) = u/(1 + e^(−u)) (Shazeer 2020): SwiGLU."""
 
     name = "gated silu"
+    says = "Neuron {1} at {token}: one match opens the gate, the other says what passes."
 
     def __init__(self, mlp: str) -> None:
         self.pre, self.linear, self.out = f"{mlp}.pre", f"{mlp}.pre_linear", f"{mlp}.post"
@@ -138,16 +128,10 @@ class GatedSilu(Op):
         u, w = subscript("u", at), subscript("w", at)
         return rf"{subscript('g', at)} = \mathrm{{silu}}({u})\,{w} = {u}\,\frac{{1}}{{1 + e^{{-{u}}}}}\,{w}"
 
-    def plain(self, run: Values, at: Place) -> str:
-        return f"Neuron {at[1]} at {{t{at[0]}}}: one match opens the gate, the other says what passes."
-
     def forward(self, run: Values, at: Place) -> Rule:
         pre = Ref(self.pre, at)
         opened = Computed(f"calc(1/(1+exp(-{pre.address(0)})))", sigmoid(float(run.numbers(pre))))
         return Rule("sum", (Group((pre, opened, Ref(self.linear, at)), label="what is let through"),))
-
-    def readers(self, run: Values, source: str, at: Place) -> list[tuple[Index, ...]]:
-        return [at]
 
 
 def sigmoid(u: float) -> float:

@@ -195,6 +195,16 @@ class Rule:
     notes: tuple[str, ...] = ()
 
 
+def summed(axis: str, places: Ints, *factors: Column, label: str = "", product: Product | None = None) -> Group:
+    """A term for each of these places on one axis."""
+    return Group(factors, len(places), label, (axis,), (places,), product)
+
+
+def fraction(top: int, bottom: int) -> Constant:
+    """A factor such as 1/d."""
+    return Constant(rf"\tfrac{{{top}}}{{{bottom}}}", top / bottom)
+
+
 def every() -> slice:
     """The slice `:`."""
     return slice(None, None)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from model.address.trees import Index
-from model.ops.base import IDENTITY, PICKED, Constant, Group, Place, Ref, Rule, along, every, grad, subscript
+from model.ops.base import IDENTITY, PICKED, Constant, Group, Place, Ref, Rule, along, every, grad, subscript, summed
 from model.ops.linear import Operand, View
 from model.ops.op import Op
 from model.ops.values import Values
@@ -48,9 +48,6 @@ class Parameter(Op):
     def formula(self, run: Values, at: Place) -> str:
         return subscript(self.symbol, at)
 
-    def plain(self, run: Values, at: Place) -> str:
-        return self.says
-
     def forward(self, run: Values, at: Place) -> Rule:
         notes = ["A learned weight: set by training, the same in every run."]
         if self.out == "W_E" and at[0] < run.vocabulary.n_vocab:
@@ -68,17 +65,15 @@ class Tied(View):
 
     def __init__(self, architecture: str) -> None:
         """`architecture` is the name of the networks that do so."""
-        self.architecture = architecture
+        self.says = (
+            f"{architecture} reads words out with the table it reads them in with: this is row {{entry}} of W_E."
+        )
 
     def derive(self, run: Values) -> Tensor:
         return run.tensor("W_E").T
 
     def formula(self, run: Values, at: Place) -> str:
         return f"{subscript('W_U', at)} = {subscript('W_E', at[::-1])}"
-
-    def plain(self, run: Values, at: Place) -> str:
-        says = f"{self.architecture} reads words out with the table it reads them in with"
-        return f"{says}: this is row {{v{at[1]}}} of W_E."
 
     def forward(self, run: Values, at: Place) -> Rule:
         return Rule("sum", (Group((Ref("W_E", at[::-1]),)),))
@@ -102,6 +97,7 @@ class Lookup(Picked):
 
     out, reads = "embed", ("tokens", "W_E")
     passes_on = ("W_E",)
+    backward_latex = r"\sum_{t\,:\,\mathrm{token}_t} " + along("e_t")
 
     def row(self, run: Values, t: int) -> tuple[str, int]:
         return "W_E", run.tokens[t]
@@ -124,10 +120,7 @@ class Lookup(Picked):
     def backward(self, run: Values, source: str, at: Place) -> tuple[Group, ...]:
         row, m = at
         t = np.flatnonzero(np.array(run.tokens) == row)
-        return (Group((grad("embed", (t, m)),), len(t), axes=("pos",), places=(t,)),) if len(t) else ()
-
-    def slope(self, source: str) -> str:
-        return r"\sum_{t\,:\,\mathrm{token}_t} " + along("e_t")
+        return (summed("pos", t, grad("embed", (t, m))),) if len(t) else ()
 
     def gradient(self, run: Values, source: str, index: tuple[Index, ...]) -> Tensor:
         row, m = index
@@ -151,16 +144,14 @@ class PositionRow(Picked):
     """`pos_embed[t,m] = W_pos[t,m]`: the position picks a row of the table, whatever the token."""
 
     out, reads = "pos_embed", ("W_pos",)
+    says = "{token} stands at position {0}, so this is entry {1} of row {0} of the position table."
+    backward_latex = along(r"\mathrm{pos}")
 
     def row(self, run: Values, t: int) -> tuple[str, int]:
         return "W_pos", t
 
     def formula(self, run: Values, at: Place) -> str:
         return subscript(r"\mathrm{pos}", at) + " = " + subscript(r"W_{\mathrm{pos}}", at)
-
-    def plain(self, run: Values, at: Place) -> str:
-        t, m = at
-        return f"{{t{t}}} stands at position {t}, so this is entry {m} of row {t} of the position table."
 
     def forward(self, run: Values, at: Place) -> Rule:
         position = Constant(r"\mathrm{position}", at[0])
@@ -169,9 +160,6 @@ class PositionRow(Picked):
 
     def backward(self, run: Values, source: str, at: Place) -> tuple[Group, ...]:
         return (Group((grad("pos_embed", at),)),) if at[0] < run.n_pos else ()
-
-    def slope(self, source: str) -> str:
-        return along(r"\mathrm{pos}")
 
     def gradient(self, run: Values, source: str, index: tuple[Index, ...]) -> Tensor:
         slopes = run.gradient("pos_embed").double()

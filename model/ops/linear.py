@@ -1,4 +1,4 @@
-"""Sums of products: every matrix multiply of the network, one class.
+"""Sums: every matrix multiply of the network, one class, and what the residual stream adds up.
 
 Linear layers, the query·key dot product, the attention-weighted average of values, a head's share of the output and
 the unembedding are all Σ over some axes of one number times another, plus a bias. Each axis is a letter, as in an
@@ -232,6 +232,27 @@ class SumProduct(Op):
         tokens = {f"token_{letter}": f"{{t{words[letter]}}}" for letter in self.letters if letter in "tqk"}
         entry = {"entry": f"{{v{words['v']}}}"} if "v" in self.letters else {}
         return self.says.format(**words, **sizes, **tokens, **entry)
+
+
+class Add(Op):
+    """out[t,m] = Σ of the same place in each part. With one part it is the same number under its next name."""
+
+    name = "add"
+
+    def __init__(self, out: str, symbol: str, parts: dict[str, str], says: str) -> None:
+        """`parts` maps each site read to its LaTeX symbol."""
+        self.out, self.symbol, self.parts, self.says = out, symbol, parts, says
+        self.reads, self.backward_latex = tuple(parts), along(symbol)
+
+    def formula(self, run: Values, at: Place) -> str:
+        right = " + ".join(subscript(symbol, at) for symbol in self.parts.values())
+        return f"{subscript(self.symbol, at)} = {right}"
+
+    def forward(self, run: Values, at: Place) -> Rule:
+        return Rule("sum", tuple(Group((Ref(site, at),), label=site.rsplit(".", 1)[-1]) for site in self.parts))
+
+    def backward(self, run: Values, source: str, at: Place) -> tuple[Group, ...]:
+        return (Group((grad(self.out, at),)),)
 
 
 class View(Op):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from model.address.trees import Index
-from model.ops.base import MINUS_LOG, Constant, Group, Inverse, Place, Ref, Rule, along, grad
+from model.ops.base import MINUS_LOG, Constant, Group, Inverse, Place, Ref, Rule, along, fraction, grad, summed
 from model.ops.op import Op
 from model.ops.values import Values
 
@@ -83,6 +83,7 @@ class Loss(Op):
     """The number that training lowers: the last position's loss, or the mean over the text's own next tokens."""
 
     name, out, reads = "loss", "loss", ("loss_per_token",)
+    backward_latex = along("L") + r"\,\frac{1}{n}"
 
     def derive(self, run: Values) -> Tensor:
         positions = run.scored
@@ -102,17 +103,11 @@ class Loss(Op):
         n = len(positions)
         if n == 1:
             return Rule("sum", (Group((Ref("loss_per_token", (positions.start,)),)),))
-        share = Constant(rf"\tfrac{{1}}{{{n}}}", 1 / n)
         t = np.arange(n)
-        return Rule("sum", (Group((Ref("loss_per_token", (t,)), share), n, axes=("pos",), places=(t,)),))
+        return Rule("sum", (summed("pos", t, Ref("loss_per_token", (t,)), fraction(1, n)),))
 
     def backward(self, run: Values, source: str, at: Place) -> tuple[Group, ...]:
-        n = len(run.scored)
-        share = Constant(rf"\tfrac{{1}}{{{n}}}", 1 / n)
-        return (Group((grad("loss"), share)),) if at[0] in run.scored else ()
-
-    def slope(self, source: str) -> str:
-        return along("L") + r"\,\frac{1}{n}"
+        return (Group((grad("loss"), fraction(1, len(run.scored)))),) if at[0] in run.scored else ()
 
     def readers(self, run: Values, source: str, at: Place) -> list[tuple[Index, ...]]:
         return [()] if at[0] in run.scored else []

@@ -21,8 +21,10 @@ from model.ops.base import (
     Rule,
     along,
     every,
+    fraction,
     grad,
     subscript,
+    summed,
 )
 from model.ops.op import Op
 from model.ops.values import Values
@@ -51,26 +53,19 @@ class Mean(NormOp):
 
     name = site = "mean"
     parts = ("x",)
+    says = "The average of the {d_model:,} numbers that stand for {token} here."
+    backward_latex = along(r"\mu") + r"\,\frac{1}{d}"
 
     def formula(self, run: Values, at: Place) -> str:
         d = run.size("d_model")
         return rf"\mu_{{{at[0]}}} = \frac{{1}}{{{d}}} \sum_{{i=0}}^{{{d - 1}}} x_{{{at[0]},i}}"
 
-    def plain(self, run: Values, at: Place) -> str:
-        return f"The average of the {run.size('d_model'):,} numbers that stand for {{t{at[0]}}} here."
-
     def forward(self, run: Values, at: Place) -> Rule:
-        d = run.size("d_model")
-        i = np.arange(d)
-        share = Constant(rf"\tfrac{{1}}{{{d}}}", 1 / d)
-        return Rule("sum", (Group((Ref(self.x, (at[0], i)), share), d, axes=("d_model",), places=(i,)),))
+        i = np.arange(d := run.size("d_model"))
+        return Rule("sum", (summed("d_model", i, Ref(self.x, (at[0], i)), fraction(1, d)),))
 
     def backward(self, run: Values, source: str, at: Place) -> tuple[Group, ...]:
-        d = run.size("d_model")
-        return (Group((grad(self.out, at[:1]), Constant(rf"\tfrac{{1}}{{{d}}}", 1 / d))),)
-
-    def slope(self, source: str) -> str:
-        return along(r"\mu") + r"\,\frac{1}{d}"
+        return (Group((grad(self.out, at[:1]), fraction(1, run.size("d_model")))),)
 
 
 class Variance(NormOp):
@@ -78,31 +73,25 @@ class Variance(NormOp):
 
     name, site = "variance", "var"
     parts = ("x", "mean")
+    says = "How far the {d_model:,} numbers of {token} lie from their mean: the average square."
 
     def formula(self, run: Values, at: Place) -> str:
         t, d = at[0], run.size("d_model")
         return rf"\sigma^2_{{{t}}} = \frac{{1}}{{{d}}} \sum_{{i=0}}^{{{d - 1}}} (x_{{{t},i}} - \mu_{{{t}}})^2"
 
-    def plain(self, run: Values, at: Place) -> str:
-        d = run.size("d_model")
-        return f"How far the {d:,} numbers of {{t{at[0]}}} lie from their mean: the average square."
-
     def forward(self, run: Values, at: Place) -> Rule:
-        d = run.size("d_model")
-        i = np.arange(d)
+        i = np.arange(d := run.size("d_model"))
         deviation = Difference(Ref(self.x, (at[0], i)), Ref(f"{self.ln}.mean", at))
-        share = Constant(rf"\tfrac{{1}}{{{d}}}", 1 / d)
-        return Rule("sum", (Group((deviation, deviation, share), d, axes=("d_model",), places=(i,)),))
+        return Rule("sum", (summed("d_model", i, deviation, deviation, fraction(1, d)),))
 
     def backward(self, run: Values, source: str, at: Place) -> tuple[Group, ...]:
         t, d = at[0], run.size("d_model")
         upstream, mean = grad(self.out, (t,)), Ref(f"{self.ln}.mean", (t,))
         if source == self.x:
-            return (Group((upstream, Constant(rf"\tfrac{{2}}{{{d}}}", 2 / d), Difference(Ref(self.x, at), mean))),)
+            return (Group((upstream, fraction(2, d), Difference(Ref(self.x, at), mean))),)
         i = np.arange(d)
         against = Constant(rf"-\tfrac{{2}}{{{d}}}", -2 / d)
-        deviation = Difference(Ref(self.x, (t, i)), mean)
-        return (Group((upstream, against, deviation), d, axes=("d_model",), places=(i,)),)
+        return (summed("d_model", i, upstream, against, Difference(Ref(self.x, (t, i)), mean)),)
 
     def slope(self, source: str) -> str:
         if source == self.x:
@@ -116,13 +105,12 @@ class Scale(NormOp):
     name = site = "scale"
     parts = ("var",)
     symbol, label = r"\sigma^2", "variance"
+    says = "The typical distance from the mean: the square root of the variance, with a tiny ε so it is never zero."
+    backward_latex = along(r"\mathrm{scale}") + r"\,\frac{1}{2\,\mathrm{scale}}"
 
     def formula(self, run: Values, at: Place) -> str:
         t = at[0]
         return rf"\mathrm{{scale}}_{{{t}}} = \sqrt{{{self.symbol}_{{{t}}} + \varepsilon}}"
-
-    def plain(self, run: Values, at: Place) -> str:
-        return "The typical distance from the mean: the square root of the variance, with a tiny ε so it is never zero."
 
     def forward(self, run: Values, at: Place) -> Rule:
         square = Group((Ref(self.reads[0], at),), label=self.label)
@@ -132,9 +120,6 @@ class Scale(NormOp):
     def backward(self, run: Values, source: str, at: Place) -> tuple[Group, ...]:
         return (Group((grad(self.out, at), Constant(r"\tfrac{1}{2}", 0.5), Inverse(Ref(self.out, at)))),)
 
-    def slope(self, source: str) -> str:
-        return along(r"\mathrm{scale}") + r"\,\frac{1}{2\,\mathrm{scale}}"
-
 
 class RootMeanSquare(Scale):
     """scale[t] = √(ms[t] + ε): RMSNorm measures a row from 0, not from its mean (Zhang & Sennrich 2019)."""
@@ -142,9 +127,7 @@ class RootMeanSquare(Scale):
     name = "root mean square"
     parts = ("ms",)
     symbol, label = r"\mathrm{ms}", "mean square"
-
-    def plain(self, run: Values, at: Place) -> str:
-        return "The typical size of the row's numbers: the root of their mean square, and a tiny ε so it is never zero."
+    says = "The typical size of the row's numbers: the root of their mean square, and a tiny ε so it is never zero."
 
 
 class Normalize(NormOp):
@@ -152,15 +135,12 @@ class Normalize(NormOp):
 
     name, site = "normalize", "normalized"
     parts: tuple[str, ...] = ("x", "mean", "scale")
+    says = "Take the mean of {token}'s numbers away, divide by their scale: what is left has mean 0 and spread 1."
 
     def formula(self, run: Values, at: Place) -> str:
         t = at[0]
         top = rf"{subscript('x', at)} - \mu_{{{t}}}"
         return rf"{subscript(HAT, at)} = \frac{{{top}}}{{\mathrm{{scale}}_{{{t}}}}}"
-
-    def plain(self, run: Values, at: Place) -> str:
-        numbers = f"{{t{at[0]}}}'s numbers"
-        return f"Take the mean of {numbers} away, divide by their scale: what is left has mean 0 and spread 1."
 
     def forward(self, run: Values, at: Place) -> Rule:
         deviation = Difference(Ref(self.x, at), Ref(f"{self.ln}.mean", at[:1]))
@@ -179,7 +159,7 @@ class Normalize(NormOp):
         columns: tuple[Column, ...] = (grad(self.out, (t, i)), minus, over)
         if source.endswith(".scale"):  # d/ds of (x − μ)/s is −(x − μ)/s² = −normalized/s
             columns = (grad(self.out, (t, i)), minus, Ref(self.out, (t, i)), over)
-        return (Group(columns, len(i), axes=("d_model",), places=(i,)),)
+        return (summed("d_model", i, *columns),)
 
     def slope(self, source: str) -> str:
         upstream, over = along(HAT), r"\frac{1}{\mathrm{scale}}"
@@ -198,12 +178,10 @@ class Divide(Normalize):
 
     name = "divide"
     parts = ("x", "scale")
+    says = "Divide {token}'s numbers by their size: what is left has a mean square of 1."
 
     def formula(self, run: Values, at: Place) -> str:
         return rf"{subscript(HAT, at)} = \frac{{{subscript('x', at)}}}{{\mathrm{{scale}}_{{{at[0]}}}}}"
-
-    def plain(self, run: Values, at: Place) -> str:
-        return f"Divide {{t{at[0]}}}'s numbers by their size: what is left has a mean square of 1."
 
     def forward(self, run: Values, at: Place) -> Rule:
         scale = Group((Ref(f"{self.ln}.scale", at[:1]),), label="scale")
@@ -215,13 +193,11 @@ class Affine(NormOp):
 
     name, site = "affine", "out"
     parts = ("normalized", "w", "b")
+    says = "Entry {1} gets its own learned stretch and shift, the same for every token."
 
     def formula(self, run: Values, at: Place) -> str:
         i = at[1]
         return rf"{subscript('y', at)} = {subscript(HAT, at)}\,w_{{{i}}} + b_{{{i}}}"
-
-    def plain(self, run: Values, at: Place) -> str:
-        return f"Entry {at[1]} gets its own learned stretch and shift, the same for every token."
 
     def forward(self, run: Values, at: Place) -> Rule:
         stretched = Group((Ref(f"{self.ln}.normalized", at), Ref(f"{self.ln}.w", at[1:])), label="stretched")
@@ -234,7 +210,7 @@ class Affine(NormOp):
         columns: tuple[Column, ...] = (grad(self.out, (t, at[0])),)
         if source == f"{self.ln}.w":
             columns += (Ref(f"{self.ln}.normalized", (t, at[0])),)
-        return (Group(columns, len(t), axes=("pos",), places=(t,)),)
+        return (summed("pos", t, *columns),)
 
     def slope(self, source: str) -> str:
         upstream = along("y")

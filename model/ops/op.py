@@ -17,6 +17,8 @@ class Op:
     reads: tuple[str, ...] = ()
     passes_on: tuple[str, ...] | None = None  # where its slope goes, if not to all it reads
     function: Function | None = None  # what makes its numbers of the sum of their terms, but for exceptions
+    says = ""  # its rule in a sentence: {0}, {1}, … its place, {token} and {entry} what stands there, sizes of axes
+    backward_latex = ""  # its backward rule, indices left out, where it reads one site alone
 
     @property
     def picture(self) -> str:
@@ -38,7 +40,8 @@ class Op:
 
     def plain(self, run: Values, at: Place) -> str:
         """The same in a sentence. `{t3}` stands for the token at position 3, `{v17}` for vocabulary entry 17."""
-        raise NotImplementedError
+        sizes = {axis: run.size(axis) for axis in ("d_model", "d_vocab")}
+        return self.says.format(*at, token=f"{{t{at[0]}}}", entry=f"{{v{at[-1]}}}", **sizes)
 
     def forward(self, run: Values, at: Place) -> Rule:
         """The rule of the number at `at`."""
@@ -50,7 +53,9 @@ class Op:
 
     def slope(self, source: str) -> str:
         """LaTeX of the backward rule, indices left out."""
-        raise NotImplementedError
+        if not self.backward_latex:
+            raise NotImplementedError
+        return self.backward_latex
 
     def gradient(self, run: Values, source: str, index: tuple[Index, ...]) -> Tensor:
         """∂loss/∂source[index] through this op, for parameters and sites that no tape reaches, summed in float64."""
@@ -58,4 +63,4 @@ class Op:
 
     def readers(self, run: Values, source: str, at: Place) -> list[tuple[Index, ...]]:
         """Places of `out` that read `source` at `at`, as indices with slices."""
-        raise NotImplementedError
+        return [at]

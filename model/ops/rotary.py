@@ -31,6 +31,8 @@ class Rotate(Op):
     def __init__(self, out: str, x: str, symbol: str, theta: float) -> None:
         self.out, self.x, self.symbol, self.theta = out, x, symbol, theta
         self.reads = (x,)
+        turned = along(rf"\mathrm{{rot}}\,{symbol}")
+        self.backward_latex = rf"{turned}\,\cos + {turned}'\,(\pm\sin)"
 
     def _turn(self, run: Values, at: Place) -> tuple[Place, Constant, Constant]:
         """The partner's place, and what this entry and its partner are multiplied with."""
@@ -71,10 +73,6 @@ class Rotate(Op):
         _, _, sin = self._turn(run, partner)
         own = Group((grad(self.out, at), cos), label="into this entry")
         return (own, Group((grad(self.out, partner), sin), label="into its partner"))
-
-    def slope(self, source: str) -> str:
-        turned = along(rf"\mathrm{{rot}}\,{self.symbol}")
-        return rf"{turned}\,\cos + {turned}'\,(\pm\sin)"
 
     def readers(self, run: Values, source: str, at: Place) -> list[tuple[Index, ...]]:
         partner, _, _ = self._turn(run, at)

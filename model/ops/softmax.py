@@ -27,6 +27,7 @@ from model.ops.base import (
     every,
     grad,
     subscript,
+    summed,
 )
 from model.ops.op import Op
 from model.ops.values import Values
@@ -38,6 +39,7 @@ class MaskedScale(Op):
     """scores[h,q,k] = qk[h,q,k] / √d_head, or −∞ where the key comes after the query."""
 
     name = "mask and scale"
+    backward_latex = along("s") + r"\,\frac{1}{\sqrt{d}}"
 
     def __init__(self, attn: str) -> None:
         self.qk, self.out = f"{attn}.qk", f"{attn}.scores"
@@ -68,9 +70,6 @@ class MaskedScale(Op):
             return ()  # the mask replaces it: nothing later reads it
         d = run.size("d_head")
         return (Group((grad(self.out, at), Constant(rf"\tfrac{{1}}{{\sqrt{{{d}}}}}", 1 / math.sqrt(d)))),)
-
-    def slope(self, source: str) -> str:
-        return along("s") + r"\,\frac{1}{\sqrt{d}}"
 
     def gradient(self, run: Values, source: str, index: tuple[Index, ...]) -> Tensor:
         return run.gradient(self.out)[index].double() / math.sqrt(run.size("d_head"))  # 0 where masked
@@ -155,7 +154,7 @@ class Weights(Softmax):
     def forward(self, run: Values, at: Place) -> Rule:
         h, q, _ = at
         j = np.arange(run.n_pos)
-        row = Group((Ref(self.exp, (h, q, j)),), run.n_pos, axes=("key",), places=(j,))
+        row = summed("key", j, Ref(self.exp, (h, q, j)))
         return Rule("quotient", (Group((Ref(self.exp, at),), label="this one"), row))
 
     def backward(self, run: Values, source: str, at: Place) -> tuple[Group, ...]:
@@ -170,10 +169,8 @@ class Weights(Softmax):
             total = float(run.numbers(Ref(self.exp, (h, q, j))).sum())
             scale = Computed(f"calc(1/sum({self.exp}[{h},{q},:]))", 1 / total)
         row = (scale, MINUS, Ref(self.out, (h, q, j)), grad(self.out, (h, q, j)))
-        return (
-            Group((scale, grad(self.out, at)), label="its own slope"),
-            Group(row, run.n_pos, label="minus the row's average", axes=("key",), places=(j,)),
-        )
+        own = Group((scale, grad(self.out, at)), label="its own slope")
+        return (own, summed("key", j, *row, label="minus the row's average"))
 
     def slope(self, source: str) -> str:
         own = rf"\left({along('a_k')} - \sum_j a_j {along('a_j')}\right)"
@@ -197,6 +194,8 @@ class Probabilities(Softmax):
 
     out, reads, before = "probs", ("logits",), "logits"
     words = ("logit", "probability")
+    says = "The probability that {entry} comes after {token}: its exponential's share of all {d_vocab:,}."
+    backward_latex = rf"p_v\left({along('p_v')} - \sum_u p_u {along('p_u')}\right) = p_v - y_v"
 
     def raised(self, run: Values, at: Place) -> str:
         return f"calc(exp(logits[{at[0]},{at[1]}]-logits[{at[0]},{run.largest_logit(at[0])}]))"
@@ -210,17 +209,11 @@ class Probabilities(Softmax):
         total = rf"\sum_{{u=0}}^{{{last}}} e^{{\mathrm{{logit}}_{{{t},u}} - \max}}"
         return rf"{subscript('p', at)} = \frac{{{top}}}{{{total}}}"
 
-    def plain(self, run: Values, at: Place) -> str:
-        t, v = at
-        what = f"The probability that {{v{v}}} comes after {{t{t}}}"
-        return f"{what}: its exponential's share of all {run.size('d_vocab'):,}."
-
     def forward(self, run: Values, at: Place) -> Rule:
         t, u = at[0], np.arange(run.size("d_vocab"))
         largest = Ref("logits", (t, run.largest_logit(t)))
         this = Group((Ref("logits", at), largest), label="this one", product=RAISED)
-        every_one = (Ref("logits", (t, u)), largest)
-        return Rule("quotient", (this, Group(every_one, len(u), axes=("d_vocab",), places=(u,), product=RAISED)))
+        return Rule("quotient", (this, summed("d_vocab", u, Ref("logits", (t, u)), largest, product=RAISED)))
 
     def backward(self, run: Values, source: str, at: Place) -> tuple[Group, ...]:
         """p_v(g_v − Σ_u p_u g_u) with g = ∂L/∂p, which is not 0 only for the one token scored at t: in all, p − y."""
@@ -232,9 +225,6 @@ class Probabilities(Softmax):
         own = Group((Ref("probs", at), grad("probs", at)), label="−1, the right answer")
         return (rest, own) if v == u else (rest,)
 
-    def slope(self, source: str) -> str:
-        return rf"p_v\left({along('p_v')} - \sum_u p_u {along('p_u')}\right) = p_v - y_v"
-
     def readers(self, run: Values, source: str, at: Place) -> list[tuple[Index, ...]]:
         return [(at[0], every())]
 
@@ -243,6 +233,8 @@ class LogProbabilities(Op):
     """log_probs[t,v] = logits[t,v] − max − log Σ_u e^(logits[t,u] − max): stays a number where p rounds to 0."""
 
     name, out, reads = "log softmax", "log_probs", ("logits",)
+    says = "The logarithm of the probability of {entry} after {token}, without going through a tiny p."
+    backward_latex = rf"{along(chr(92) + 'log p_v')} - p_v \sum_u {along(chr(92) + 'log p_u')}"
 
     def derive(self, run: Values) -> Tensor:
         return torch.log_softmax(run.tensor("logits"), -1)
@@ -252,23 +244,15 @@ class LogProbabilities(Op):
         total = rf"\log \sum_u e^{{\mathrm{{logit}}_{{{at[0]},u}} - \max}}"
         return rf"\log {subscript('p', at)} = {logit} - \max - {total}"
 
-    def plain(self, run: Values, at: Place) -> str:
-        return f"The logarithm of the probability of {{v{at[1]}}} after {{t{at[0]}}}, without going through a tiny p."
-
     def forward(self, run: Values, at: Place) -> Rule:
         t = at[0]
         row = run.numbers(Ref("logits", (t, np.arange(run.size("d_vocab")))))
         log_sum = Computed(
             f"calc(log(sum(exp(logits[{t},:]-max(logits[{t},:])))))", float(np.log(np.exp(row - row.max()).sum()))
         )
-        return Rule(
-            "sum",
-            (
-                Group((Ref("logits", at),), label="logit"),
-                Group((Ref("logits", (t, run.largest_logit(t))), MINUS), label="largest logit"),
-                Group((log_sum, MINUS), label="log of the total"),
-            ),
-        )
+        largest = Group((Ref("logits", (t, run.largest_logit(t))), MINUS), label="largest logit")
+        logit, total = Group((Ref("logits", at),), label="logit"), Group((log_sum, MINUS), label="log of the total")
+        return Rule("sum", (logit, largest, total))
 
     def backward(self, run: Values, source: str, at: Place) -> tuple[Group, ...]:
         t, v = at
@@ -278,9 +262,6 @@ class LogProbabilities(Op):
         rest = Group((MINUS, Ref("probs", at), grad("log_probs", (t, u))), label="p, its probability")
         own = Group((grad("log_probs", at),), label="−1, the right answer")
         return (rest, own) if v == u else (rest,)
-
-    def slope(self, source: str) -> str:
-        return rf"{along(chr(92) + 'log p_v')} - p_v \sum_u {along(chr(92) + 'log p_u')}"
 
     def readers(self, run: Values, source: str, at: Place) -> list[tuple[Index, ...]]:
         return [(at[0], every())]

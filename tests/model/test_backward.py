@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from model.address.parser import Address, parse
+from model.arch.gpt2.architecture import hf_names
 from model.arch.gpt2.network import GPT2
-from model.arch.gpt2.stored import hf_names
 from model.errors import AddressError
 from model.runtime.capture import Capture, parameter_views
 from model.runtime.run import Run

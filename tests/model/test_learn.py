@@ -13,8 +13,8 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 from model.address.parser import Address
 from model.address.patch import PatchError
+from model.arch.gpt2.architecture import hf_names
 from model.arch.gpt2.network import GPT2
-from model.arch.gpt2.stored import hf_names
 from model.errors import AddressError
 from model.loading import load
 from model.ops.update import Rate

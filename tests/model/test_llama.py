@@ -12,9 +12,9 @@ from transformers import LlamaForCausalLM
 
 from model.address.parser import parse
 from model.address.trees import Address
+from model.arch.llama.architecture import stored
 from model.arch.llama.config import LlamaConfig
 from model.arch.llama.network import Llama
-from model.arch.llama.stored import stored
 from model.arch.registry import architecture_of, config_from
 from model.errors import CheckpointError
 from model.runtime.language_model import LanguageModel

@@ -20,9 +20,9 @@ from transformers import GPT2Config as HFConfig
 from transformers.models.gpt2.modeling_gpt2 import GPT2Attention
 
 from model.address.parser import Address
+from model.arch.gpt2.architecture import hf_names
 from model.arch.gpt2.config import GPT2Config
 from model.arch.gpt2.network import GPT2, GPT2Block
-from model.arch.gpt2.stored import hf_names
 from model.runtime.language_model import LanguageModel
 from model.runtime.run import Run
 from tests.model.models import byte_tokenizer, twin

@@ -56,12 +56,11 @@ class Target:
 OP_TESTS = (TERMS, LATEX, WORDS, BACKWARD, EXPLAIN)
 TARGETS = (
     Target("class Lookup", OP_TESTS, 35),
-    Target("class SumProduct", (SUMS, *OP_TESTS), 32),
+    Target("class SumProduct", (SUMS, *OP_TESTS), 40),
     Target("class NormOp", OP_TESTS, 48, without=("RootMeanSquare", "Divide")),
     Target("class MaskedScale", OP_TESTS, 60),
     Target("class Gelu", OP_TESTS, 25, without=("GatedSilu",)),
     Target("class TokenLoss", OP_TESTS, 30),
-    Target("class Add", OP_TESTS, 8),
     Target("class Ref", (EDGES, EXPRESSION, *OP_TESTS), 15),
     Target("class Op", OP_TESTS, 5, without=("Op.picture",)),
     Target("class Values", OP_TESTS, 12),

@@ -34,18 +34,18 @@ def nodes(c: GPT2Config) -> Iterator[Node]:
     yield from tokens()
     position_says = "A row of numbers for each position."
     yield Node(
-        "W_pos", ("n_ctx", "d_model"), Parameter("W_pos", r"W_{\mathrm{pos}}", position_says),
-        "Position table", "embed", is_parameter=True, stages=step(TABLES, "W_pos", "·"),
+        ("n_ctx", "d_model"), Parameter("W_pos", r"W_{\mathrm{pos}}", position_says), "Position table", "embed",
+        is_parameter=True, stages=step(TABLES, "W_pos", "·"),
     )  # fmt: skip
     yield embed()
     yield Node(
-        "pos_embed", axes_of("tm"), PositionRow(), "Position embedding", "embed",
-        word="position", as_reader="the position’s vector", stages=step(BEGINNING, "position", "+"),
+        axes_of("tm"), PositionRow(), "Position embedding", "embed", word="position", as_reader="the position’s vector",
+        stages=step(BEGINNING, "position", "+"),
     )  # fmt: skip
     enter, says = {"embed": "e", "pos_embed": r"\mathrm{pos}"}, "What {token} is, plus where it stands."
     yield from blocks(c, enter, says, partial(_norm, c), _attention, partial(_mlp, c))
     yield Node(
-        "W_U", ("d_model", "d_vocab"), Tied("GPT-2"), "Unembedding table", "out", is_parameter=True,
+        ("d_model", "d_vocab"), Tied("GPT-2"), "Unembedding table", "out", is_parameter=True,
         stages=step(TABLES, "W_U", "·"),
     )  # fmt: skip
     yield from read_out(Operand("W_E", "vi", "W_E"))
@@ -65,7 +65,7 @@ def _norm(c: GPT2Config, ln: str, x: str, part: str, block: int | None) -> Itera
         op, word = op_type(ln, x, c.eps), title.lower()
         heading = op.site if op_type is Variance else f"{part}.{op.site}"
         yield Node(
-            op.out, axes_of(letters), op, title, part, block, word=word, heading=heading, as_reader=reader,
+            axes_of(letters), op, title, part, block, word=word, heading=heading, as_reader=reader,
             stages=step(NORM, word, "" if op_type is Mean else "→", how),
         )  # fmt: skip
     for letter, title, says in (("w", "weight", "stretched"), ("b", "bias", "shifted")):
@@ -74,8 +74,8 @@ def _norm(c: GPT2Config, ln: str, x: str, part: str, block: int | None) -> Itera
             row=NORM_WEIGHTS, is_first=letter == "w", heading=f"{part}.{letter}",
         )  # fmt: skip
     yield Node(
-        f"{ln}.out", axes_of("tm"), Affine(ln, x), "Normalised, weighted", part, block, word=f"{part}.out",
-        heading=f"{part}.out", as_reader="its LayerNorm’s output", stages=step(NORM, "× w + b"), onward="× w + b",
+        axes_of("tm"), Affine(ln, x), "Normalised, weighted", part, block, word=f"{part}.out", heading=f"{part}.out",
+        as_reader="its LayerNorm’s output", stages=step(NORM, "× w + b"), onward="× w + b",
     )  # fmt: skip
 
 
@@ -98,11 +98,11 @@ def _mlp(c: GPT2Config, mlp: str, x: str, out: str, n: int) -> Iterator[Node]:
         "{n_i} numbers times a column of weights, plus a bias.",
     )  # fmt: skip
     yield Node(
-        f"{mlp}.pre", axes_of("tn"), widen, "Neurons, before the bend", "mlp", n,
-        word="neuron in", as_reader="the neurons", stages=step(NEURON, "before the bend", ""),
+        axes_of("tn"), widen, "Neurons, before the bend", "mlp", n, word="neuron in", as_reader="the neurons",
+        stages=step(NEURON, "before the bend", ""),
     )  # fmt: skip
     yield Node(
-        f"{mlp}.post", axes_of("tn"), ACTIVATIONS[c.act](mlp), "Neurons, after the bend", "mlp", n, word="neuron",
+        axes_of("tn"), ACTIVATIONS[c.act](mlp), "Neurons, after the bend", "mlp", n, word="neuron",
         as_reader="the neuron’s output", stages=step(NEURON, "after the bend"), onward="after the bend",
         switch="neuron {}",
     )  # fmt: skip

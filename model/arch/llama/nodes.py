@@ -39,7 +39,7 @@ def nodes(c: LlamaConfig) -> Iterator[Node]:
     yield from blocks(c, {"embed": "e"}, "What {token} is.", partial(_norm, c), partial(_attention, c), _mlp)
     if c.tied:
         yield Node(
-            "W_U", ("d_model", "d_vocab"), Tied("Llama"), "Unembedding table", "out", is_parameter=True,
+            ("d_model", "d_vocab"), Tied("Llama"), "Unembedding table", "out", is_parameter=True,
             stages=step(TABLES, "W_U", "·"),
         )  # fmt: skip
     else:
@@ -54,18 +54,18 @@ def _norm(c: LlamaConfig, ln: str, x: str, part: str, block: int | None) -> Iter
         "mean square", f"{ln}.ms", "t", (row, row), is_mean=True, symbol=r"\mathrm{{ms}}_{{{t}}}",
         says="How large the {n_i} numbers of {token_t} are: the average square.",
     )  # fmt: skip
-    yield Node(f"{ln}.ms", axes_of("t"), square, "Mean square", part, block, stages=step(NORM, "mean square", ""))
+    yield Node(axes_of("t"), square, "Mean square", part, block, stages=step(NORM, "mean square", ""))
     scale = RootMeanSquare(ln, x, c.eps)
-    yield Node(scale.out, axes_of("t"), scale, "Scale", part, block, stages=step(NORM, "scale"))
+    yield Node(axes_of("t"), scale, "Scale", part, block, stages=step(NORM, "scale"))
     divide = Divide(ln, x)
-    yield Node(divide.out, axes_of("tm"), divide, "Normalised", part, block, stages=step(NORM, "normalised"))
+    yield Node(axes_of("tm"), divide, "Normalised", part, block, stages=step(NORM, "normalised"))
     says = "How much each entry is stretched."
     yield param(f"{ln}.w", "m", "w", "RMSNorm weight", part, says, block, row=NORM_WEIGHTS, is_first=True)
     stretch = SumProduct(
         "product", f"{ln}.out", "tm", (Operand(divide.out, "tm", r"\hat{x}"), Operand(f"{ln}.w", "m", "w")),
         symbol="y", says="Entry {m} gets its own learned stretch, the same for every token.",
     )  # fmt: skip
-    yield Node(f"{ln}.out", axes_of("tm"), stretch, "Normalised, weighted", part, block, stages=step(NORM, "× w"))
+    yield Node(axes_of("tm"), stretch, "Normalised, weighted", part, block, stages=step(NORM, "× w"))
 
 
 def _attention(c: LlamaConfig, a: str, x: str, out: str, n: int) -> Iterator[Node]:
@@ -74,7 +74,7 @@ def _attention(c: LlamaConfig, a: str, x: str, out: str, n: int) -> Iterator[Nod
     for letter, head, title in (("q", "h", "Query, turned"), ("k", "g", "Key, turned")):
         turn = Rotate(f"{a}.rot_{letter}", f"{a}.{letter}", letter, c.theta)
         stages = step(VECTORS, title.lower())
-        yield Node(turn.out, axes_of(f"t{head}c"), turn, title, "attn", n, stages=stages, is_key_side=letter == "k")
+        yield Node(axes_of(f"t{head}c"), turn, title, "attn", n, stages=stages, is_key_side=letter == "k")
     yield from attend(a, f"{a}.rot_q", f"{a}.rot_k", "g", out, n, has_bias=False)
 
 
@@ -90,9 +90,9 @@ def _mlp(mlp: str, x: str, out: str, n: int) -> Iterator[Node]:
             "linear", f"{mlp}.{site}", "tn", (Operand(x, "ti", "y"), Operand(f"{mlp}.{weight}", "in", latex)),
             symbol=symbol, says=f"From {{token_t}}'s row: {what}. {{n_i}} numbers times a column of weights.",
         )  # fmt: skip
-        yield Node(f"{mlp}.{site}", axes_of("tn"), op, title, "mlp", n, stages=step(NEURON, title.lower()))
+        yield Node(axes_of("tn"), op, title, "mlp", n, stages=step(NEURON, title.lower()))
     yield Node(
-        f"{mlp}.post", axes_of("tn"), GatedSilu(mlp), "Neurons, after the gate", "mlp", n,
-        stages=step(NEURON, "after the gate"), switch="neuron {}",
+        axes_of("tn"), GatedSilu(mlp), "Neurons, after the gate", "mlp", n, stages=step(NEURON, "after the gate"),
+        switch="neuron {}",
     )  # fmt: skip
     yield from narrowed(mlp, out, n, has_bias=False)
