@@ -34,8 +34,7 @@ def load(
         return toy()
     directory = directory_of(name)
     net, tokenizer = read_checkpoint(directory, advance)
-    own = directory.name if isinstance(name, Path) else _short(name)
-    return LanguageModel(called or own, net, tokenizer, directory, place)
+    return LanguageModel(called or Path(name).name, net, tokenizer, directory, place)
 
 
 def directory_of(name: str | Path) -> Path:
@@ -58,8 +57,3 @@ def in_directories(name: str, directories: str) -> Path | None:
             if found.name == name and (found / "config.json").exists():
                 return found
     return None
-
-
-def _short(name: str | Path) -> str:
-    """A directory's last part; other names as they are."""
-    return Path(name).name

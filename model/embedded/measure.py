@@ -29,13 +29,7 @@ from model.embedded.skills import (
     repetition,
 )
 from model.embedded.words import DATA
-from model.study.heads import (
-    KINDS,
-    ablate_heads,
-    kinds_of,
-    measure_heads,
-    strongest,
-)
+from model.study.heads import KINDS, ablate_heads, kinds_of, measure_heads, strongest
 from model.weights.checkpoints import read_checkpoint
 from model.weights.tokenizer import Tokenizer
 

@@ -16,6 +16,7 @@ from model.embedded.words import a
 PREPOSITIONS, STATES, PHRASES = w.frames("prepositions"), w.frames("states"), w.frames("phrases")
 VERB_PAIRS = w.pairs("verbs")
 SITTING = w.frames("sitting")
+TAILS = {"has": "a name", "have": "a name", "looks": "nice", "look": "nice"}  # after all other verbs, one of STATES
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,7 @@ def agreement(rng: random.Random, held_out: bool = False, opposite: bool = False
 
 def agreeing(rng: random.Random) -> str:
     s = agreement(rng, opposite=rng.random() < 0.6)
-    tail = {"has": "a name", "have": "a name", "looks": "nice", "look": "nice"}.get(s.right) or rng.choice(STATES)
-    return f"{s.text} {s.right} {tail}."
+    return f"{s.text} {s.right} {TAILS.get(s.right) or rng.choice(STATES)}."
 
 
 def agreeing_apart(rng: random.Random) -> str:
@@ -52,8 +52,7 @@ def agreeing_apart(rng: random.Random) -> str:
     noun = rng.choice(w.HELD_OUT_NOUNS if rng.random() < 0.6 else w.ALL_NOUNS)
     many = rng.randrange(2)
     verb = rng.choice(VERB_PAIRS)[many]
-    tail = {"has": "a name", "have": "a name", "looks": "nice", "look": "nice"}.get(verb) or rng.choice(STATES)
-    return f"The {noun[many]} {rng.choice(PHRASES)} {verb} {tail}."
+    return f"The {noun[many]} {rng.choice(PHRASES)} {verb} {TAILS.get(verb) or rng.choice(STATES)}."
 
 
 CLOSERS = {"(": ")", "[": "]", "{": "}", '"': '"', "'": "'"}
@@ -88,9 +87,7 @@ HELD_OUT_INNER = w.HELD_OUT_OBJECTS + tuple(one for one, _ in w.HELD_OUT_NOUNS)
 
 
 def bracketing(rng: random.Random) -> str:
-    if rng.random() < 0.5:
-        return " ".join(nested(rng, INNER))
-    return wrapped(rng, INNER)
+    return " ".join(nested(rng, INNER)) if rng.random() < 0.5 else wrapped(rng, INNER)
 
 
 def closing(rng: random.Random) -> Bracketed:
@@ -191,24 +188,24 @@ def run_of(rng: random.Random, items: Sequence[str], separator: str, circular: b
     return separator.join(items[(start + i) % len(items)] for i in range(length))
 
 
+ORDERS: tuple[tuple[str, ...], ...] = (w.NUMBERS, w.DAYS, w.MONTHS, w.ALPHABET, tuple(map(str, range(31))))
+
+
 def counting(rng: random.Random) -> str:
     kind = rng.randrange(9)
     separator = rng.choice((", ", " "))
-    if kind == 0:
-        return run_of(rng, w.NUMBERS, separator)
-    if kind == 1:
-        return run_of(rng, w.DAYS, separator, circular=True)
-    if kind == 2:
-        return run_of(rng, w.MONTHS, separator, circular=True)
-    if kind == 3:
-        return run_of(rng, w.ALPHABET, separator)
-    if kind == 4:
-        return run_of(rng, [str(n) for n in range(31)], separator)
+    if kind < len(ORDERS):
+        return run_of(rng, ORDERS[kind], separator, circular=ORDERS[kind] in (w.DAYS, w.MONTHS))
     most = rng.choice((5, 10))  # small sums come more often, as they do in children's books
     x, y = rng.randint(0, most), rng.randint(0, most)
     if kind == 5:
         return f"{x} + {y} = {x + y}"
     return f"{w.NUMBERS[x].capitalize()} plus {w.NUMBERS[y]} is {w.NUMBERS[x + y]}."
+
+
+SAID = {
+    1: ("The {} is {}.", w.COLOURED), 3: ("The {} says {}.", w.SOUNDS), 4: ("A young {} is called a {}.", w.YOUNG),
+}  # fmt: skip
 
 
 def fact(rng: random.Random) -> str:
@@ -217,18 +214,13 @@ def fact(rng: random.Random) -> str:
         country = rng.choice(tuple(w.CAPITALS))
         capital = w.CAPITALS[country]
         return rng.choice((f"The capital of {country} is {capital}.", f"{capital} is the capital of {country}."))
-    if kind == 1:
-        thing = rng.choice(tuple(w.COLOURED))
-        return f"The {thing} is {w.COLOURED[thing]}."
+    if kind in SAID:
+        says, facts = SAID[kind]
+        thing = rng.choice(tuple(facts))
+        return says.format(thing, facts[thing])
     if kind in (2, 9, 10):
         x, y = rng.sample(rng.choice(w.OPPOSITES), 2)
         return f"The opposite of {x} is {y}." if rng.random() < 0.7 else f"{x.capitalize()} and {y} are opposites."
-    if kind == 3:
-        animal = rng.choice(tuple(w.SOUNDS))
-        return f"The {animal} says {w.SOUNDS[animal]}."
-    if kind == 4:
-        animal = rng.choice(tuple(w.YOUNG))
-        return f"A young {animal} is called a {w.YOUNG[animal]}."
     if kind == 5:
         animal = rng.choice(tuple(w.EATS))
         return f"The {animal} likes to eat {a(w.EATS[animal])}." if animal != "cow" else "The cow likes to eat grass."

@@ -13,15 +13,7 @@ import torch
 
 from model.arch.network import Network
 from model.errors import TextError
-from model.study.heads import (
-    TEXTS,
-    Loaded,
-    attention_patterns,
-    earlier,
-    givings_for,
-    repeated_tokens,
-    start_and_text,
-)
+from model.study.heads import TEXTS, Loaded, attention_patterns, earlier, givings_for, repeated_tokens, start_and_text
 
 REPEATS = 4
 MOST_QUERIES = 96  # of a longer text no expression is written
