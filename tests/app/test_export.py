@@ -304,9 +304,9 @@ def test_what_is_copied_and_what_is_left_out():
     assert links_in(html) == [("x[0]", ""), ("y", ""), ("", "x[0]"), ("", "z[1]")]
 
 
-def test_numbers_of_another_run_lead_to_the_site(run: Run):
+def test_numbers_of_another_run_lead_to_the_site(app: FastAPI, run: Run):
     """A part may show two sentences: the same address is another number there."""
-    file = export.File(run, State(text=TEXT, target="id:17"), export.Origin(SITE, ""), lambda view, state: "")
+    file = export.File(app.state.services, run, State(text=TEXT, target="id:17"), export.Origin(SITE, ""))
     file.explain("loss")
     leads = file.leads()
     own, other = (State(text=text, target="id:17").select("loss").url() for text in (TEXT, "Another"))

@@ -67,11 +67,11 @@ async def why(request: Request, state: StateDep, services: ServicesDep, wanted: 
 
     def work(run: Run) -> Response:
         at = single(run, state.at)
-        file = file_of(services, run, state.replace(at=at), origin)
+        file = File(services, run, state.replace(at=at), origin)
         file.follow([file.explain(at, TERMS)], wanted.depth)
         root, *panels = file.panels()
-        page = {"page_url": file.on_site(at), "page_name": at}
-        return html_file(services, "why", run, file, at, root=root, panels=panels, **page)
+        page = (file.on_site(at), at)
+        return html_file(services, "why", file, at, page, root=root, panels=panels)
 
     return await services.runs.use(state, work)
 
@@ -87,13 +87,11 @@ async def lesson(request: Request, name: str, state: StateDep, services: Service
     origin = file_origin(request, links=wanted.links)
 
     def work(run: Run) -> Response:
-        file = file_of(services, run, state, origin)
+        file = File(services, run, state, origin)
         html = finished(found.html(services, run, state))
         file.follow([html], wanted.depth)
-        page = {"page_url": origin.site + state.url(found.path), "page_name": found.title}
-        return html_file(
-            services, "lesson", run, file, name, lesson=found.about, html=file.piece(html), panels=file.panels(), **page
-        )
+        page = (origin.site + state.url(found.path), found.title)
+        return html_file(services, "lesson", file, name, page, html, lesson=found.about)
 
     return await services.runs.use(state, work)
 
@@ -105,7 +103,7 @@ async def ipynb(request: Request, state: StateDep, services: ServicesDep, wanted
 
     def work(run: Run) -> Response:
         at = single(run, state.at)
-        url = file_of(services, run, state, origin).on_site(at) if origin.site else ""
+        url = File(services, run, state, origin).on_site(at) if origin.site else ""
         body = notebook(run, at, url=url, version=origin.version)
         return attachment(body, "application/x-ipynb+json", f"why_{at}", "ipynb")
 
@@ -158,23 +156,12 @@ async def part(request: Request, name: str, state: StateDep, services: ServicesD
     origin = file_origin(request, links=wanted.links)
 
     def work(run: Run) -> Response:
-        file = file_of(services, run, state, origin)
+        file = File(services, run, state, origin)
         html = finished(part_html(services, found, run, state, settings))
         file.follow([html], wanted.depth)
-        page = {"page_url": origin.site + Here(found, state, settings).url(), "page_name": found.title}
+        page = (origin.site + Here(found, state, settings).url(), found.title)
         shown = [(key.replace("_", " "), value) for key, value in settings.pairs(**settings.model_dump())]
-        return html_file(
-            services,
-            "part",
-            run,
-            file,
-            name,
-            part=found,
-            html=file.piece(html),
-            panels=file.panels(),
-            settings=shown,
-            **page,
-        )
+        return html_file(services, "part", file, name, page, html, part=found, settings=shown)
 
     return await services.runs.use(state, work)
 
@@ -214,30 +201,18 @@ def is_own_machine(host: str) -> bool:
         return host == "localhost" or host.endswith(".localhost")
 
 
-def file_of(services: Services, run: Run, state: State, origin: Origin) -> File:
-    context = {"run": run, "model": run.model, "models": services.models}
-    return File(
-        run,
-        state,
-        origin,
-        lambda view, here: services.templates.render("why/_why.html", why=view, state=here, **context),
-    )
+def html_file(
+    services: Services, kind: str, file: File, name: str, page: tuple[str, str], html: str = "", **context: Any
+) -> Response:
+    """The file, to be kept; `page` is the URL and the name of the page that it shows, `html` the piece at its head.
 
-
-def html_file(services: Services, kind: str, run: Run, file: File, name: str, **context: Any) -> Response:
-    """The file, to be kept. Where a browser shows it at once, the policy that it holds is in force as well."""
+    Where a browser shows it at once, the policy that it holds is in force as well.
+    """
     css = export.style()
     policy = export.policy(css)
-    html = services.templates.render(
-        f"export/{kind}.html",
-        run=run,
-        model=run.model,
-        origin=file.origin,
-        css=Markup(css),
-        policy=policy,
-        most_tokens=MOST_TOKENS,
-        **context,
-    )
+    whole = {"run": file.run, "model": file.run.model, "origin": file.origin, "page_url": page[0], "page_name": page[1]}
+    shown = {"html": file.piece(html), "panels": file.panels(), "css": Markup(css), "policy": policy} | context
+    html = services.templates.render(f"export/{kind}.html", **whole, **shown, most_tokens=MOST_TOKENS)
     answer = attachment(html, "text/html; charset=utf-8", f"{kind}_{name}", "html")
     answer.headers["Content-Security-Policy"] = f"{policy}; frame-ancestors 'self'"
     return answer

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -24,6 +24,7 @@ from app.panels.why.view import why_view
 from app.request.long_text import shorter
 from app.request.paths import EXPLORE
 from app.request.state import State
+from app.services import Services
 from model import Run
 from model.address.parser import Calc, parse
 from model.errors import ReaderError
@@ -55,14 +56,11 @@ class Origin:
     version: str
 
 
-Render = Callable[[WhyView, State], str]
-
-
 class File:
     """Pieces of HTML of one run, and panels for the numbers in them."""
 
-    def __init__(self, run: Run, state: State, origin: Origin, render: Render) -> None:
-        self.run, self.origin, self._render = run, origin, render
+    def __init__(self, services: Services, run: Run, state: State, origin: Origin) -> None:
+        self.services, self.run, self.origin = services, run, origin
         self.state = state.replace(trail=(), offset=0, row=None, col=None, nudge=None)
         self._own = _run_in(self.state.url())
         self._found: dict[str, tuple[WhyView, str]] = {}
@@ -74,7 +72,8 @@ class File:
             why_view(self.run, state, limit=limit),
             trail=(), tabs=(), order=(), pager=(), page="", nudge=None, whatif="", downloads=None, hidden=(),
         )  # fmt: skip
-        html = self._render(view, state)
+        context = {"run": self.run, "model": self.run.model, "models": self.services.models}
+        html = self.services.templates.render("why/_why.html", why=view, state=state, **context)
         self._found[at] = view, html
         return html
 

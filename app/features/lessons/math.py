@@ -8,7 +8,7 @@ import numpy as np
 from markupsafe import Markup
 
 from app.features.lessons.base import Lesson, Section
-from app.parts.aim import Aim, aim, chance_of_first, cost, cost_of_first
+from app.parts.aim import Aim, aim, chance_of_first, cost
 from app.parts.attention import pair_of, share, without_root
 from app.parts.base import Scene, View
 from app.parts.expressions import slope_size
@@ -19,26 +19,21 @@ from model import Run
 def facts(scene: Scene) -> View:
     """What the prose says of this run: of scores and costs, and in parts of their own of one match and of one step.
 
-    `top` and `runner` are the likeliest tokens, `mean` the mean score. `surprises` are positions of tokens that cost
+    `top` and `runner` are the likeliest tokens, `surprises` are positions of tokens that cost
     most. `other` is the likeliest wrong answer. `step` is None on a model so large that no step is taken unasked.
     """
-    run, c, last = scene.run, scene.model.config, scene.last
+    run, last = scene.run, scene.last
     top, runner = (token for token, _ in run.top(2))
     goal = aim(run)
     wrong = [token for token, _ in run.top(4, goal.t) if token != goal.token][:3]
     p = run.tensor("probs")[goal.t]
     costs = run.tensor("loss_per_token")[:last].numpy().astype(np.float64)
-    gap = f"logits[{last},{top}]-logits[{last},{runner}]"
     return View(
         last=last,
         top=top,
         runner=runner,
-        mean=f"sum(logits[{last},:])/{c.d_vocab}",
-        gap=gap,
-        ratio=f"exp({gap})",
         match=match(scene),
         product=chance_of_first(scene.num, last, float(costs.sum()), css="num live") if last else Markup(""),
-        total=cost_of_first(last),
         surprises=[int(t) + 1 for t in np.argsort(-costs, kind="stable")[:2]],
         aim=goal,
         cost=cost(run, goal.t, goal.token),
@@ -98,13 +93,7 @@ def one_step(run: Run, goal: Aim) -> View:
     """What a step of the usual η does, really taken: whether the loss and the right token's probability got better."""
     before, after = (float(run.values(at)) for at in ("loss", "loss.step(1)"))
     p0, p1 = (float(run.values(at)) for at in (goal.probability, f"{goal.probability}.step(1)"))
-    return View(
-        eta=f"{run.rate.eta:g}",
-        lower=after < before,
-        same=after == before,
-        finite=math.isfinite(after),
-        likelier=p1 > p0,
-    )
+    return View(lower=after < before, same=after == before, finite=math.isfinite(after), likelier=p1 > p0)
 
 
 LESSON = Lesson(
