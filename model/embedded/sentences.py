@@ -52,7 +52,8 @@ def agreeing_apart(rng: random.Random) -> str:
     noun = rng.choice(w.HELD_OUT_NOUNS if rng.random() < 0.6 else w.ALL_NOUNS)
     many = rng.randrange(2)
     verb = rng.choice(VERB_PAIRS)[many]
-    return f"The {noun[many]} {rng.choice(PHRASES)} {verb} {TAILS.get(verb) or rng.choice(STATES)}."
+    tail = TAILS.get(verb) or rng.choice(STATES)  # drawn before the phrase: the corpus follows from the order of draws
+    return f"The {noun[many]} {rng.choice(PHRASES)} {verb} {tail}."
 
 
 CLOSERS = {"(": ")", "[": "]", "{": "}", '"': '"', "'": "'"}
