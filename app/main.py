@@ -20,11 +20,7 @@ from app.features.api.description import DESCRIPTION, described
 from app.features.health.metrics import add_metrics
 from app.panels.errors import add_handlers, answer_to
 from app.panels.loading import StillLoading, still_loading
-from app.render.templating import (
-    HTMX,
-    STATIC,
-    VersionedFiles,
-)
+from app.render.templating import HTMX, STATIC, VersionedFiles
 from app.request.long_text import in_full
 from app.server import logs, proxy
 from app.server.limits import Limits, Rates
@@ -51,11 +47,14 @@ ROUTERS = tuple(routers())
 
 
 class App(FastAPI):
-    """The app as readers see it: all within, the answer to a crash too, knows the prefix of its URLs."""
+    """The app as readers see it: all within, the answer to a crash too, knows the prefix of its URLs.
+
+    Middleware sees requests alone; starting and stopping are the router's.
+    """
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await super().__call__(scope, receive, send)
+            await self.router({**scope, "app": self}, receive, send)
             return
         scope = in_full(proxy.seen_from_outside(scope, self.state.services.settings))
         token = ROOT.set(scope["root_path"])

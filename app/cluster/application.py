@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -11,7 +12,7 @@ from ray.serve import Application, Deployment
 from ray.serve.config import AutoscalingConfig, AutoscalingContext, AutoscalingPolicy
 
 from app.cluster.front import Front
-from app.cluster.replica import InProcess, ResponseHead, process_name
+from app.cluster.replica import InProcess, ResponseHead
 from app.cluster.routing import ForwardedRequest
 from app.cluster.settings import ClusterSettings
 from app.main import create_app
@@ -28,7 +29,7 @@ class Replica:
         app = create_app(settings)
         self.services: Services = app.state.services
         self.services.models.get("")
-        self.app = InProcess(app, process_name(serve.get_replica_context().replica_id.unique_id))
+        self.app = InProcess(app, f"{serve.get_replica_context().replica_id.unique_id}-{os.getpid()}")
 
     @serve.multiplexed(max_num_models_per_replica=MOST_HELD)
     async def hold(self, name: str) -> str:

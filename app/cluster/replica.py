@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
 
+from anyio import create_memory_object_stream
+from anyio.streams.memory import MemoryObjectSendStream
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Message
 
@@ -30,33 +30,31 @@ class InProcess:
 
     def __init__(self, app: FastAPI, name: str) -> None:
         self.app, self.name = app, name
-        self._lock, self._life = asyncio.Lock(), AsyncExitStack()
+        self._lock, self._life = asyncio.Lock(), app.router.lifespan_context(app)
         self._is_up = False
 
     async def begin(self) -> None:
         async with self._lock:
             if not self._is_up:
-                await self._life.enter_async_context(self.app.router.lifespan_context(self.app))
+                await self._life.__aenter__()  # it ends with the process
                 self._is_up = True
-
-    async def end(self) -> None:
-        """What the app does when it stops."""
-        await self._life.aclose()
 
     async def answer(self, asked: ForwardedRequest) -> AsyncIterator[ResponseHead | bytes]:
         """The answer's head, then its body piece by piece. Whoever stops reading ends the work."""
         await self.begin()
-        messages: asyncio.Queue[Message] = asyncio.Queue(AHEAD)
-        work = asyncio.create_task(_ask(self.app, self.scope(asked), asked.body, messages))
+        sent, messages = create_memory_object_stream[Message](AHEAD)
+        work = asyncio.create_task(_ask(self.app, self.scope(asked), asked.body, sent))
         try:
-            while (message := await _next(messages, work)) is not None:
+            async for message in messages:
                 if message["type"] == "http.response.start":
                     named = (b"x-replica", self.name.encode())
                     yield ResponseHead(message["status"], [*message["headers"], named])
                 elif message.get("body"):
                     yield message["body"]
+            await work  # raises what the app raised
         finally:
             work.cancel()
+            messages.close()
 
     def scope(self, asked: ForwardedRequest) -> dict[str, Any]:
         return {
@@ -76,7 +74,7 @@ class InProcess:
         }
 
 
-async def _ask(app: ASGIApp, scope: dict[str, Any], body: bytes, messages: asyncio.Queue[Message]) -> None:
+async def _ask(app: ASGIApp, scope: dict[str, Any], body: bytes, sent: MemoryObjectSendStream[Message]) -> None:
     """Run the app on one request whose whole body is here; nothing more is ever received."""
     given: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
@@ -85,22 +83,5 @@ async def _ask(app: ASGIApp, scope: dict[str, Any], body: bytes, messages: async
             return given.pop()
         return await asyncio.Future[Message]()  # cancelled with the work
 
-    await app(scope, receive, messages.put)
-
-
-async def _next(messages: asyncio.Queue[Message], work: asyncio.Task[None]) -> Message | None:
-    """The app's next message; None at its end. Raises what the app raised."""
-    getting = asyncio.ensure_future(messages.get())
-    await asyncio.wait((getting, work), return_when=asyncio.FIRST_COMPLETED)
-    if getting.done():
-        return getting.result()
-    getting.cancel()
-    if messages.empty():
-        work.result()
-        return None
-    return messages.get_nowait()
-
-
-def process_name(replica: str) -> str:
-    """A replica's short name, with its process."""
-    return f"{replica}-{os.getpid()}"
+    with sent:
+        await app(scope, receive, sent.send)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import parse_qsl
@@ -38,16 +39,10 @@ class ForwardedRequest:
         if kind == FORM:
             found |= parse_qsl(self.body.decode("utf-8", "replace"), keep_blank_values=True)
         elif kind == "application/json":
-            found |= _of_json(self.body)
+            with suppress(ValueError):
+                given = json.loads(self.body)
+                found |= given if isinstance(given, dict) else {}
         return found
-
-
-def _of_json(body: bytes) -> dict[str, object]:
-    try:
-        given = json.loads(body)
-    except ValueError:
-        return {}
-    return given if isinstance(given, dict) else {}
 
 
 @dataclass(frozen=True)
@@ -61,16 +56,12 @@ class Route:
 def route(asked: ForwardedRequest, models: Catalogue) -> Route:
     """Every replica has the default model, so only others are looked for; a job goes where it runs."""
     given = asked.parameters()
-    below = next((asked.path[len(top) :] for top in JOBS if _is_under(asked.path, top)), None)
+    below = next((asked.path[len(top) :] for top in JOBS if f"{asked.path}/".startswith(f"{top}/")), None)
     if below is not None:
         return Route("jobs", _job(below, given, models))
     name = given.get("model")
     is_other = isinstance(name, str) and name in models and name != models.default
     return Route("pages", str(name) if is_other else "")
-
-
-def _is_under(path: str, top: str) -> bool:
-    return path == top or path.startswith(top + "/")
 
 
 def _job(below: str, given: Mapping[str, object], models: Catalogue) -> str:

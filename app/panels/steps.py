@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.server.size import is_large
+from app.server.process import is_large
 from model import Run
 from model.address.parser import Address, parse
 from model.address.trees import addresses

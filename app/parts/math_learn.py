@@ -9,7 +9,7 @@ from app.parts.base import PARTS, Here, Scene, Settings, View, live_part
 from app.render import numbers
 from app.render.curves import along_slope
 from app.request.state import State
-from app.server.size import is_large
+from app.server.process import is_large
 from app.stores.jobs import Job
 from model.errors import SettingError
 

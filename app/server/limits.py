@@ -64,8 +64,8 @@ class Rates:
     """The rates of the settings, and what each client has used of them."""
 
     def __init__(self, settings: AppSettings) -> None:
-        self._all = rate(settings.rate)
-        self._costly = rate(settings.rate_costly)
+        self._all = parse(settings.rate) if settings.rate else None
+        self._costly = parse(settings.rate_costly) if settings.rate_costly else None
         self._memory = MemoryStorage()
         self._used = MovingWindowRateLimiter(self._memory)
 
@@ -84,11 +84,6 @@ class Rates:
             raise TooMany(message, self._used.get_window_stats(limit, kind, client).reset_time - time.time())
 
 
-def rate(given: str) -> RateLimitItem | None:
-    """`600/minute` as a limit; "" is none. Raises ValueError."""
-    return parse(given) if given else None
-
-
 class Limits:
     """Refuses the requests of a client that asks too much: as a page, or as JSON for the API, with Retry-After."""
 
@@ -96,7 +91,7 @@ class Limits:
         self.app, self.rates, self.refuse = app, rates, refuse
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or (path := path_of(request := Request(scope))).startswith(FREE):
+        if (path := path_of(request := Request(scope))).startswith(FREE):
             await self.app(scope, receive, send)
             return
         client = client_of(scope)

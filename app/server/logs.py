@@ -14,7 +14,7 @@ import time
 import traceback
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from types import TracebackType
+from typing import Any
 
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -29,8 +29,6 @@ OURS = ("app", "model")  # loggers whose messages hold no sentence
 QUIET = ("/healthz", "/readyz", "/metrics", "/static/")  # asked all the time; logged where they fail
 
 PACKED = re.compile(r"^/~[^/]*")  # a long text stands in the path (app.request.long_text)
-
-Caught = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 
 def configure(settings: AppSettings) -> None:
@@ -56,9 +54,8 @@ class Text(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         line = f"{clock(record)} {record.levelname} {record.name}: {plain(self.message(record))}"
-        fields = " ".join(f"{name}={plain(str(value))}" for name, value in of_request(record).items())
-        error = "\n".join(self.error(record.exc_info)) if record.exc_info else ""
-        return line + (f" {fields}" if fields else "") + (f"\n{error}" if error else "")
+        line += "".join(f" {name}={plain(str(value))}" for name, value in noted(record).items())
+        return "\n".join([line, *self.error(record)])
 
     def message(self, record: logging.LogRecord) -> str:
         """What is said; of libraries that know nothing of this rule, the pattern alone and its first line."""
@@ -66,9 +63,9 @@ class Text(logging.Formatter):
             return record.getMessage()
         return str(record.msg).partition("\n")[0]
 
-    def error(self, caught: Caught) -> Iterator[str]:
+    def error(self, record: logging.LogRecord) -> Iterator[str]:
         """An error and what caused it: types and frames, what it says only where readers may be logged."""
-        error = caught[1]
+        error = record.exc_info[1] if record.exc_info else None
         while error is not None:
             said = f": {error}" if self.readers else ""
             yield f"{type(error).__module__}.{type(error).__qualname__}{said}"
@@ -82,9 +79,9 @@ class Json(Text):
 
     def format(self, record: logging.LogRecord) -> str:
         found: dict[str, object] = {"time": clock(record), "level": record.levelname.lower(), "logger": record.name}
-        found |= {"message": self.message(record), **of_request(record)}
-        if record.exc_info:
-            found["error"] = list(self.error(record.exc_info))
+        found |= {"message": self.message(record), **noted(record)}
+        if error := list(self.error(record)):
+            found["error"] = error
         return json.dumps(found, ensure_ascii=False, default=str)
 
 
@@ -97,9 +94,9 @@ def plain(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def of_request(record: logging.LogRecord) -> dict[str, object]:
+def noted(record: logging.LogRecord) -> dict[str, Any]:
     """What `Access` notes about a request."""
-    found: dict[str, object] = getattr(record, "request", {})
+    found: dict[str, Any] = vars(record).get("request", {})
     return found
 
 
@@ -110,7 +107,7 @@ class Access:
         self.app, self.readers = app, settings.log_readers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or not access.isEnabledFor(logging.INFO):
+        if not access.isEnabledFor(logging.INFO):
             await self.app(scope, receive, send)
             return
         request, began = Request(scope), time.perf_counter()
@@ -128,9 +125,8 @@ class Access:
             await self.app(scope, receive, counted)
         finally:
             if status >= 400 or not path.startswith(QUIET):
-                seconds = round(time.perf_counter() - began, 4)
                 told: dict[str, object] = {"method": scope["method"], "path": path, "status": status}
-                told |= {"seconds": seconds, "bytes": sent}
+                told |= {"seconds": round(time.perf_counter() - began, 4), "bytes": sent}
                 if self.readers:
                     told |= {"query": scope["query_string"].decode("latin-1"), "client": client_of(scope)}
                 access.info("request", extra={"request": told})

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from app.server.size import is_large
+LARGE = 20_000_000  # weights; learning steps wait for the reader's word above this, and more threads pay
 
 # Of glibc's mallopt. Freed blocks below 32 MB would stay on a heap, where long-lived ones pin them, and each of many
 # threads would have a heap of its own.
@@ -24,6 +24,11 @@ def tune(n_parameters: int, threads: int = 0) -> None:
         libc = ctypes.CDLL("libc.so.6")
         libc.mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK)
         libc.mallopt(M_ARENA_MAX, ARENAS)
+
+
+def is_large(n_parameters: int) -> bool:
+    """Whether a model of so many weights is slow enough that a page says what work costs before it does it."""
+    return n_parameters > LARGE
 
 
 def use_threads(n_parameters: int, threads: int = 0) -> None:

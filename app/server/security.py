@@ -10,18 +10,9 @@ from app.server.prefix import path_of
 
 SELF = "frame-ancestors 'self'"
 
-POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "img-src 'self' data:",
-        "connect-src 'self'",
-        "frame-src 'self'",
-        "form-action 'self'",
-        "base-uri 'none'",
-        SELF,
-    )
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    f"frame-src 'self'; form-action 'self'; base-uri 'none'; {SELF}"
 )
 
 FRAMED = "/embed/"  # other sites may frame the pages below this
@@ -47,10 +38,6 @@ class SecurityHeaders:
         self.framed = {"Content-Security-Policy": POLICY.replace(SELF, f"frame-ancestors {' '.join(names)}")}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-
         headers_here = HEADERS | (self.framed if path_of(Request(scope)).startswith(FRAMED) else {})
 
         async def send_with_headers(message: Message) -> None:

@@ -85,26 +85,25 @@ class PatientProtocol(H11Protocol):
 class Server(uvicorn.Server):
     """Says where it is once it answers, and lets the app know when it stops: before it waits for running requests."""
 
-    address = ""
-    on_stop: Callable[[], None] | None = None
+    def __init__(self, config: uvicorn.Config, on_stop: Callable[[], None]) -> None:
+        super().__init__(config)
+        self.on_stop = on_stop
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        if self.started:
-            announce(self.address)
+        if self.started and sockets:
+            announce(sockets[0])
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        if self.on_stop:
-            self.on_stop()
+        self.on_stop()
         await super().shutdown(sockets)
 
 
 def serve(app: FastAPI, settings: AppSettings, listener: socket.socket) -> int:
     """Serve in this process until stopped. Returns what the process exits with."""
-    server = Server(Config(app, settings))
-    server.address = address_of(listener)
-    server.on_stop = app.state.services.jobs.close  # some requests wait for jobs
-    quiet_on_signals()
+    server = Server(Config(app, settings), app.state.services.jobs.close)  # some requests wait for jobs
+    # uvicorn stops gracefully on SIGTERM and then raises it again, which would end the process as if it had failed.
+    signal.signal(signal.SIGTERM, lambda _signal, _frame: None)
     allow_connections(settings.max_connections)
     with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is the usual way to stop it
         server.run(sockets=[listener])
@@ -119,37 +118,28 @@ def serve_in_many(settings: AppSettings, listener: socket.socket) -> int:
     config = Config("app.main:create_app", settings, factory=True, workers=settings.workers)
     allow_connections(settings.max_connections)  # workers inherit it
     parent = Multiprocess(config, sockets=[listener])  # it handles signals itself
-    threading.Thread(target=_announce_first, args=(parent, address_of(listener)), daemon=True).start()
+    threading.Thread(target=_announce_first, args=(parent, listener), daemon=True).start()
     parent.run()
     return 0 if all(process.exitcode != STARTUP_FAILURE for process in parent.processes) else FAILED
 
 
-def _announce_first(parent: Multiprocess, address: str) -> None:
+def _announce_first(parent: Multiprocess, listener: socket.socket) -> None:
     """Say where it is once a worker answers. (The parent alone may ask its workers how they are.)"""
-    port = int(address.rstrip("/").rpartition(":")[2])
-    host = address.split("//")[1].rpartition(":")[0].strip("[]")
+    host, port = listener.getsockname()[:2]
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     while not parent.should_exit.wait(0.2):
         with contextlib.suppress(OSError), socket.create_connection((host, port), timeout=5) as connection:
             connection.settimeout(30)
             connection.sendall(b"HEAD /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
             if connection.recv(64).startswith(b"HTTP/1.1 200"):
-                announce(address)
+                announce(listener)
                 return
 
 
-def announce(address: str) -> None:
-    print(f"Every Number: {address}", flush=True)
-
-
-def address_of(listener: socket.socket) -> str:
+def announce(listener: socket.socket) -> None:
+    """Say where the app is served."""
     host, port = listener.getsockname()[:2]
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
-
-
-def quiet_on_signals() -> None:
-    """uvicorn stops gracefully on SIGTERM and then raises it again, which would end the process as if it had failed."""
-    signal.signal(signal.SIGTERM, lambda _signal, _frame: None)
+    print(f"Every Number: http://{f'[{host}]' if ':' in host else host}:{port}/", flush=True)
 
 
 def allow_connections(n: int) -> None:

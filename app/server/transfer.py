@@ -18,20 +18,6 @@ from app.settings import AppSettings
 PIECE = 2**16  # bytes of an answer that are sent at once
 
 
-class BodyTooLarge(HTTPException):
-    """More than a request may bring."""
-
-    def __init__(self, most_kb: int) -> None:
-        super().__init__(413, f"The body of a request may be {most_kb} kB at most.")
-
-
-class BodyTooSlow(HTTPException):
-    """A body that did not come."""
-
-    def __init__(self) -> None:
-        super().__init__(408, "The body of the request did not arrive in time.")
-
-
 class Transfer:
     """Between the server and everything else, so that all bodies pass through it."""
 
@@ -40,11 +26,7 @@ class Transfer:
         self.most_kb, self.seconds = settings.max_body_kb, settings.client_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        outward = InPieces(send)
-        request = Request(scope)
+        outward, request = in_pieces(send), Request(scope)
         try:
             inward = await self.inward(request, receive)
         except HTTPException as error:
@@ -55,17 +37,17 @@ class Transfer:
         await self.app(scope, inward, outward)
 
     async def inward(self, request: Request, receive: Receive) -> Receive:
-        """What the app receives: the whole body, read ahead where there is one. Raises BodyTooLarge, BodyTooSlow."""
+        """What the app receives: the whole body, read ahead where there is one. Raises HTTPException 413, 408."""
         declared = request.headers.get("content-length", "0")
         if not (declared.isdecimal() and int(declared)) and "transfer-encoding" not in request.headers:
             return receive
-        if declared.isdecimal() and int(declared) > self.most_kb * 1024:
-            raise BodyTooLarge(self.most_kb)
+        if declared.isdecimal():
+            self.bound(int(declared))
         try:
             async with asyncio.timeout(self.seconds):
                 body = await self.read(receive)
         except TimeoutError:
-            raise BodyTooSlow from None
+            raise HTTPException(408, "The body of the request did not arrive in time.") from None
         waiting = [body]
 
         async def given() -> Message:
@@ -74,30 +56,33 @@ class Transfer:
         return given
 
     async def read(self, receive: Receive) -> Message:
-        """One message with the whole body, or that the client has gone. Raises BodyTooLarge."""
+        """One message with the whole body, or that the client has gone. Raises HTTPException 413."""
         body = bytearray()
         while True:
             message = await receive()
             if message["type"] != "http.request":
                 return message
             body += message.get("body", b"")
-            if len(body) > self.most_kb * 1024:
-                raise BodyTooLarge(self.most_kb)
+            self.bound(len(body))
             if not message.get("more_body"):
                 return {"type": "http.request", "body": bytes(body), "more_body": False}
 
+    def bound(self, size: int) -> None:
+        """Raises HTTPException 413 where a body is larger than it may be."""
+        if size > self.most_kb * 1024:
+            raise HTTPException(413, f"The body of a request may be {self.most_kb} kB at most.")
 
-class InPieces:
+
+def in_pieces(send: Send) -> Send:
     """Sends an answer piece by piece, so that the server waits for a slow client before it buffers more."""
 
-    def __init__(self, send: Send) -> None:
-        self._send = send
-
-    async def __call__(self, message: Message) -> None:
+    async def send_pieces(message: Message) -> None:
         body: bytes = message.get("body", b"")
         if message["type"] != "http.response.body" or len(body) <= PIECE:
-            await self._send(message)
+            await send(message)
             return
         for start in range(0, len(body), PIECE):
             more = message.get("more_body", False) or start + PIECE < len(body)
-            await self._send({"type": message["type"], "body": body[start : start + PIECE], "more_body": more})
+            await send({"type": message["type"], "body": body[start : start + PIECE], "more_body": more})
+
+    return send_pieces

@@ -35,15 +35,6 @@ class Download(Work):
         self.total = total
         self.stage = "checking" if done >= total else "running"
 
-    @property
-    def message(self) -> str:
-        """Why it failed."""
-        return self.error.message if self.error else "The fault is in this program, and has been logged."
-
-    @property
-    def hint(self) -> str:
-        return self.error.hint if self.error else ""
-
 
 class Downloads:
     """Downloads by the model's name. `on_done` hears where a checkpoint lies as soon as it is there."""

@@ -126,8 +126,7 @@ class Generations:
             keeps_latest=True,
             accepts=lambda generation: models.is_current(generation.model),
         )
-        self._queue = settings.run_queue
-        self._threads = settings.threads
+        self._settings = settings
         self._pool = ThreadPoolExecutor(settings.run_threads, thread_name_prefix="generate")
         self._lock = threading.Lock()
         self._waiting = 0
@@ -136,7 +135,7 @@ class Generations:
     async def advance(self, key: GenerationKey, n: int, seconds: float) -> Generation:
         """The generation, gone on towards `n` tokens for about so many seconds. Raises ReaderError, Busy, TooMany."""
         with self._lock:
-            if self._waiting >= self._queue:
+            if self._waiting >= self._settings.run_queue:
                 raise Busy("Too many texts are being made already.")
             if (known := self.kept.get(key)) is None or not known.complete(n):
                 spend()
@@ -155,7 +154,7 @@ class Generations:
 
     def _advance(self, key: GenerationKey, n: int, seconds: float) -> Generation:
         model = self._models.get(key.model)
-        use_threads(model.n_parameters, self._threads)
+        use_threads(model.n_parameters, self._settings.threads)
         generation = self.kept.once(key, lambda: Generation(model, key))
         try:
             generation.advance(n, seconds)

@@ -55,8 +55,7 @@ class JobStore:
 
     def __init__(self, runs: RunStore, settings: AppSettings) -> None:
         self._runs = runs
-        self._queue = settings.job_queue
-        self._per_client = settings.jobs_per_client
+        self._settings = settings
         self._pool = ThreadPoolExecutor(settings.job_workers, thread_name_prefix="job")
         self.kept = BudgetedStore[str, Job](settings.job_memory_mb * 2**20, lambda job: job.nbytes, most=MOST_KEPT)
         self._is_closed = False
@@ -117,10 +116,10 @@ class JobStore:
     def _admit(self, client: str) -> None:
         if self._is_closed:
             raise Busy("The server is stopping.")
-        if len(self.waiting) >= self._queue:
+        if len(self.waiting) >= self._settings.job_queue:
             raise Busy("Too many jobs are waiting already.")
         own = sum(job.client == client for job in self.unfinished)
-        if client and own >= self._per_client:
+        if client and own >= self._settings.jobs_per_client:
             raise TooMany(f"Your address already has {own} jobs waiting or running.", SOON)
         spend()
 

@@ -18,6 +18,7 @@ LISTED = 8  # changes of probability that are listed
 
 # What a point of the curve and a step cost, a forward pass being 1; and finding how far the weights went, a step.
 POINT, STEP, WAY = 2.0, 3.0, 0.75
+CURVE = POINT * (2 * POINTS + 2)  # all points
 
 Advance = Callable[[float], None]  # called with the work done so far; what it raises ends the work
 
@@ -64,7 +65,7 @@ class Learned:
 
 def work(steps: int) -> float:
     """How much work it is, a forward pass being 1."""
-    return POINT * (2 * POINTS + 2) + STEP * steps + 1 + WAY * steps
+    return CURVE + STEP * steps + 1 + WAY * steps
 
 
 def learn(run: Run, steps: int, advance: Advance = lambda done: None) -> Learned:
@@ -73,11 +74,9 @@ def learn(run: Run, steps: int, advance: Advance = lambda done: None) -> Learned
     unit = learning.rate.eta if learning.rate.optimizer == "sgd" else run.at_rate(None).rate.eta
     etas = tuple(unit * (REACH * n / POINTS) for n in range(-POINTS, POINTS + 1))
     curve = tuple(losses_along_slope(run, etas, lambda n: advance(POINT * (n + 1))))
-    before = POINT * (2 * POINTS + 2)
-    learning.take(steps, lambda j: advance(before + STEP * j))
-    before += STEP * steps + 1
-    last = run.n_pos - 1
-    probs = [after.tensor("probs")[last].numpy() for after in learning.runs[: steps + 1]]
+    learning.take(steps, lambda j: advance(CURVE + STEP * j))
+    before = CURVE + STEP * steps + 1
+    probs = [after.tensor("probs")[run.n_pos - 1].numpy() for after in learning.runs[: steps + 1]]
     tokens = followed(run, probs[0], probs[-1])
     return Learned(
         rate=learning.rate,

@@ -56,9 +56,8 @@ class ModelStore(Catalogue):
 
     def __init__(self, settings: AppSettings) -> None:
         super().__init__(settings)
-        self._device = settings.device
-        chosen(self._device)  # a GPU that is asked for and not there is told at the start
-        self._threads = settings.threads
+        self._settings = settings
+        chosen(settings.device)  # a GPU that is asked for and not there is told at the start
         self.loaded = BudgetedStore[str, LanguageModel](
             settings.model_memory_mb * 2**20 or int(SHARE * machine_memory()),
             lambda model: self.entry(model.name).memory,
@@ -133,14 +132,14 @@ class ModelStore(Catalogue):
             return self._heads.once(name, lambda: self._measure(name))
 
     def _measure(self, name: str) -> list[HeadScores]:
-        use_threads(self.entry(name).n_parameters, self._threads)
+        use_threads(self.entry(name).n_parameters, self._settings.threads)
         return measure_heads(self.get(name))
 
     def _load(self, loading: Loading) -> LanguageModel:
         entry = loading.entry
         n_before = len(self.loaded)
         self._make_room(entry)
-        model = load(entry.source, called=entry.name, advance=loading.advance, device=self._device)
+        model = load(entry.source, called=entry.name, advance=loading.advance, device=self._settings.device)
         if len(self.loaded) < n_before:
             gc.collect()  # again, for a thread that was just ending its use of an unloaded one
         return model

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
 from typing import NamedTuple, TypeVar
-
-from cachetools import LRUCache
 
 from app.request.state import RunQuery
 from app.server.limits import spend
@@ -48,28 +45,22 @@ class KeptRun:
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self._by_rate = LRUCache[RateKey, Run](MOST_RATES)
-        self._lock = threading.Lock()
+        self._by_rate = BudgetedStore[RateKey, Run](MOST_RATES, lambda run: 1)
 
     def with_steps(self, rate: RateKey) -> Run:
         """The run with steps taken at that rate."""
         if rate == USUAL_RATE or self.run.patches or self.run.is_long:  # these take no steps
             return self.run
-        with self._lock:
-            if found := self._by_rate.get(rate):
-                return found
-        eta, optimizer = rate
-        made = self.run.at_rate(suggested_rate(self.run, optimizer) if eta is None else Rate(eta, optimizer))
-        with self._lock:
-            return self._by_rate.setdefault(rate, made)
+        return self._by_rate.once(rate, lambda: self._at(*rate))
+
+    def _at(self, eta: float | None, optimizer: Optimizer) -> Run:
+        return self.run.at_rate(suggested_rate(self.run, optimizer) if eta is None else Rate(eta, optimizer))
 
     @property
     def nbytes(self) -> int:
         """Bytes of the run and of the steps taken from it at every rate."""
-        with self._lock:
-            others = list(self._by_rate.values())
         bare = self.run.at_rate(None).nbytes
-        return self.run.nbytes + sum(max(other.nbytes - bare, 0) for other in others)
+        return self.run.nbytes + sum(max(other.nbytes - bare, 0) for other in self._by_rate.values)
 
     def shrink(self, excess: int) -> None:
         """A long run gives up what it can compute again."""
@@ -88,9 +79,7 @@ class RunStore:
             accepts=lambda kept: models.is_current(kept.run.model),
             shrink=KeptRun.shrink,
         )
-        self._whole = settings.long_run_mb * 2**20
-        self._queue = settings.run_queue
-        self._threads = settings.threads
+        self._settings = settings
         self._pool = ThreadPoolExecutor(settings.run_threads, thread_name_prefix="run")
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="read")
         self._long_reader = ThreadPoolExecutor(1, thread_name_prefix="read-long")
@@ -134,21 +123,22 @@ class RunStore:
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _admit(self) -> None:
-        if self.kept.n_making >= self._queue:
+        if self.kept.n_making >= self._settings.run_queue:
             raise Busy("Too many runs are waiting already.")
         spend()
 
     def _work(self, key: RunKey, kept: KeptRun, asked: RunQuery, work: Callable[[Run], T]) -> T:
-        use_threads(kept.run.model.n_parameters, self._threads)
+        use_threads(kept.run.model.n_parameters, self._settings.threads)
         try:
             return work(kept.with_steps(rate_key(asked)))
         finally:
             self.kept.keep(key, kept)
 
     def _compute(self, key: RunKey) -> Run:
-        use_threads(self.models.entry(key.model).n_parameters, self._threads)
+        use_threads(self.models.entry(key.model).n_parameters, self._settings.threads)
         if not key.changes:
-            return self.models.get(key.model).run(key.text, key.target or None, bos=key.bos, whole=self._whole)
+            whole = self._settings.long_run_mb * 2**20
+            return self.models.get(key.model).run(key.text, key.target or None, bos=key.bos, whole=whole)
         unchanged = key._replace(changes=())
         kept = self.kept.get(unchanged)
         base = kept.run if kept else self._compute(unchanged)

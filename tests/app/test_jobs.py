@@ -227,7 +227,7 @@ def test_a_full_queue_answers_503_and_delete_makes_room(toy_app: FastAPI, gate: 
 
 
 def test_steps_of_a_large_model_are_left_to_a_job(toy_app: FastAPI, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("app.server.size.LARGE", 10)
+    monkeypatch.setattr("app.server.process.LARGE", 10)
     client, asked = TestClient(toy_app), {"text": "the cat sat", "eta": 0.05, "steps": 2}
     for route in ("values", "explain"):
         answer = client.get(f"/api/v1/{route}", params=asked | {"at": "loss.step(2)"})

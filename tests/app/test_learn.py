@@ -189,7 +189,7 @@ def test_a_stopped_page_offers_to_begin_again(app: FastAPI, client: TestClient):
 
 
 def test_a_large_model_begins_only_when_told_to(client: TestClient, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("app.server.size.LARGE", 1000)
+    monkeypatch.setattr("app.server.process.LARGE", 1000)
     state = State(text=TEXT, steps=1, eta=0.000123)
     page = BeautifulSoup(client.get(state.url("/learn")).text, "lxml")
     assert "weights" in page.select_one(".job").text and not page.select_one(".verdict")

@@ -198,7 +198,7 @@ def test_what_a_step_does_is_said_as_it_is(client: TestClient, teacher: Teacher)
 
 
 def test_a_large_model_waits_to_be_asked(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.server.size.LARGE", 1000)
+    monkeypatch.setattr("app.server.process.LARGE", 1000)
     answer = client.get("/embed/math_learn?text=The sun and the rain")
     link = BeautifulSoup(answer.text, "lxml").select_one("#live-math_learn-out a[href*='go=1']")
     assert link is not None and "Whose share it took" not in answer.text

@@ -174,7 +174,7 @@ def test_the_form_s_answer(client: TestClient, query: str, address: str):
 
 
 def test_a_large_model_takes_no_steps_unasked(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("app.server.size.LARGE", 0)
+    monkeypatch.setattr("app.server.process.LARGE", 0)
     run = load("embedded").run("Mary gave a").at_rate(Rate(0.001))
     for at in ("W_E[3,5].step(2)", "logits[1,7].step", "W_E.step", "calc(loss.step(2)-loss)", "loss.grad(1)"):
         why, html, soup = panel(run, state_of(run, at, trail=("loss.step(4)",)))
@@ -188,7 +188,7 @@ def test_a_large_model_takes_no_steps_unasked(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_the_page_of_a_large_model(client: TestClient, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("app.server.size.LARGE", 0)
+    monkeypatch.setattr("app.server.process.LARGE", 0)
     answer = client.get("/explore", params={"text": "A page of its own", "at": "calc(loss.step(9)-loss)"})
     assert answer.status_code == 200 and "These steps are not taken yet" in answer.text
 

@@ -29,11 +29,10 @@ async def ready(services: ServicesDep) -> Response:
 
 def missing(services: Services) -> list[str]:
     """What stands in the way of serving a reader."""
-    reasons = []
-    if not services.models.is_loaded(services.models.default):
-        reasons.append("the default model is not loaded")
-    if services.runs.kept.n_making >= services.settings.run_queue:
-        reasons.append("the queue of runs is full")
-    if len(services.jobs.waiting) >= services.settings.job_queue:
-        reasons.append("the queue of jobs is full")
-    return reasons
+    models, settings = services.models, services.settings
+    reasons = {
+        "the default model is not loaded": not models.is_loaded(models.default),
+        "the queue of runs is full": services.runs.kept.n_making >= settings.run_queue,
+        "the queue of jobs is full": len(services.jobs.waiting) >= settings.job_queue,
+    }
+    return [reason for reason, is_so in reasons.items() if is_so]

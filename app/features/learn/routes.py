@@ -24,7 +24,7 @@ from app.request.htmx import HtmxDep
 from app.request.paths import LEARN
 from app.request.state import State
 from app.server.prefix import Url
-from app.server.size import is_large
+from app.server.process import is_large
 from app.services import Services, ServicesDep
 from app.stores.jobs import Job
 from app.stores.learned import work

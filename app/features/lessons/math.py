@@ -12,7 +12,7 @@ from app.parts.aim import Aim, aim, chance_of_first, cost
 from app.parts.attention import pair_of, share, without_root
 from app.parts.base import Scene, View
 from app.parts.expressions import slope_size
-from app.server.size import is_large
+from app.server.process import is_large
 from model import Run
 
 

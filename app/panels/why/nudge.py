@@ -17,7 +17,7 @@ from app.render.places import moved
 from app.render.templating import Context
 from app.request.page_state import written
 from app.request.state import State
-from app.server.size import is_large
+from app.server.process import is_large
 from model.address.parser import Address, parse
 from model.errors import ReaderError
 from model.ops.linear import View
