@@ -44,3 +44,13 @@ def test_every_kind_of_number_of_a_llama_opens(client: TestClient) -> None:
                 page = client.get("/explore", params=query, headers={"HX-Request": "true", "HX-Target": zone})
                 assert page.status_code == 200, (address, zone, page.text[:300])
                 assert address in page.text
+
+
+def test_a_norm_without_a_mean_is_named_and_drawn(client: TestClient) -> None:
+    with client:
+        for site in ("scale[1]", "normalized[1,2]"):
+            query = {"model": "llama", "text": "Hi there", "at": f"blocks.0.ln1.{site}"}
+            page = client.get("/explore", params=query, headers={"HX-Request": "true", "HX-Target": "why"}).text
+            assert "RMSNorm at position 1, step by step" in page, site
+            assert "LayerNorm" not in page, site
+            assert "The numbers normalised: 0 (line)" in page and "most within ±" in page, site

@@ -189,17 +189,22 @@ def _norm(shown: Shown) -> Picture:
         is_here = node.name == op.out
         link = Markup("<b>") + text + Markup("</b>") if is_here else shown.links.to(address, text, title=address)
         rows.append((name, run.model.graph.with_sizes(how), link, is_here))
-    return Picture("norm", f"LayerNorm at position {t}, step by step", _spread(shown, t, entry), tuple(rows))
+    caption = f"{stage.row.removeprefix('Steps of ')} at position {t}, step by step"  # LayerNorm, RMSNorm
+    return Picture("norm", caption, _spread(shown, t, entry), tuple(rows))
 
 
 def _spread(shown: Shown, t: int, entry: int | None) -> Markup:
     """The numbers that are normalised: their mean, their scale to either side, the entry chosen."""
     values = shown.row(shown.op.x, t)
-    centre, spread = (f"{shown.op.ln}.{site}" for site in ("mean", "scale"))
-    mean = float(shown.row(centre, t)) if centre in shown.run.model.graph else 0.0  # RMSNorm measures from 0
-    scale = float(shown.row(spread, t))
+    centre = f"{shown.op.ln}.mean"
+    has_mean = centre in shown.run.model.graph  # RMSNorm measures from 0
+    mean = float(shown.row(centre, t)) if has_mean else 0.0
+    scale = float(shown.row(f"{shown.op.ln}.scale", t))
     mark = None if entry is None else float(values[entry])
-    label = f"How the {len(values)} numbers lie: mean {exact(mean)}, most of them within {exact(scale)} of it."
+    middle = (
+        f"mean {exact(mean)}, most of them within {exact(scale)} of it" if has_mean else f"most within ±{exact(scale)}"
+    )
+    label = f"How the {len(values)} numbers lie: {middle}."
     return charts.spread(values, mean, scale, mark, label)
 
 
