@@ -71,10 +71,7 @@ def number_view(
     shows_terms = e.combine != "given" and e.n_terms > 0
     readers = e.used_by[:MOST_READERS]
     sentence, notes = _sentence(run, place, node, address, e)
-    if node and own and is_update:
-        e = replace(e, formula=why_steps.formula(e, own, run.rate))
-    elif node and own and kind == "grad":
-        e = replace(e, formula=why_slopes.formula(there, e, node, own.index))  # type: ignore[arg-type]
+    e = _with_formula(run, place, node, e)
     shown = _picture(there, e, op, node, own, links)
     takes_steps = address is not None and address.kind in ("step", "m", "v")
     return WhyView(
@@ -110,6 +107,18 @@ def number_view(
         whatif=_whatif(run, state, address) if address and not address.quantity else "",
         downloads=of_number(state.replace(at=str(address or calc)), e),
     )
+
+
+def _with_formula(run: Run, place: Place, node: Node | None, e: Explanation) -> Explanation:
+    """The explanation of a slope, or of a weight after steps, with a formula that says whose."""
+    own = place.own
+    if node is None or own is None:
+        return e
+    if own.kind in ("step", "m", "v"):
+        return replace(e, formula=why_steps.formula(e, own, run.rate))
+    if own.kind == "grad":
+        return replace(e, formula=why_slopes.formula(place.run, e, node, own.index))  # type: ignore[arg-type]
+    return e
 
 
 def _shown(run: Run, address: Address | None, e: Explanation) -> str:
