@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.mutants.draw import drawn, sample
 from tests.mutants.harmless import HARMLESS
-from tests.mutants.harness import CAUGHT, Verdict, import_libraries, verdicts
+from tests.mutants.harness import CAUGHT, Verdict, fault_without_mutant, import_libraries, verdicts
 from tests.mutants.sources import Mutant
 
 
@@ -56,6 +56,14 @@ def main() -> int:
     started, found = time.monotonic(), known(asked.log)
     waiting = [mutant for mutant in mutants if mutant.key not in found]
     with tempfile.TemporaryDirectory() as folder:
+        if (
+            asked.draw == "all"
+            and not asked.only
+            and asked.slice.startswith("1/")
+            and (fault := fault_without_mutant(Path(folder)).strip())
+        ):
+            print(f"Without any mutant a test fails: {fault}")
+            return 2
         for verdict in verdicts(waiting, asked.workers, Path(folder)):
             found[verdict.mutant.key] = verdict.result
             if asked.log:

@@ -29,7 +29,8 @@ def drawn_from(target: Target) -> list[Mutant]:
     """Of each kind in turn the one that ranks first, until there are enough."""
     kinds: dict[str, list[Mutant]] = defaultdict(list)
     for mutant in mutants_of(target.path, target.functions, target.without):
-        kinds[mutant.kind].append(mutant)
+        if not target.kinds or mutant.kind in target.kinds:
+            kinds[mutant.kind].append(mutant)
     rounds = zip_longest(*(sorted(kinds[kind], key=lambda m: m.rank) for kind in sorted(kinds)))
     return [mutant for one_of_each in rounds for mutant in one_of_each if mutant is not None][: target.draw]
 

@@ -18,7 +18,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from tests.mutants.sources import Mutant
-from tests.mutants.targets import BY_MODEL, QUICK, ROOT, SMALLEST, module_of, target_of
+from tests.mutants.targets import BY_MODEL, QUICK, ROOT, SMALLEST, TARGETS, module_of, target_of
 
 LONGEST = 200  # seconds of processor time, after which a mutant's tests are given up
 MODELS = ["toy", "one head", "small", "relu", "tiny", "wide", "embedded"]  # the quickest first
@@ -110,8 +110,8 @@ def run_tests(mutant: Mutant | None, tests: Sequence[str], answer: Path) -> None
     """In the child: run the tests with the mutant in place (none: the code as it is) and write what failed first."""
     import pytest
 
-    resource.setrlimit(resource.RLIMIT_CPU, (LONGEST, LONGEST))
     if mutant is not None:
+        resource.setrlimit(resource.RLIMIT_CPU, (LONGEST, LONGEST))
         code = compile(mutant.tree, str(mutant.path), "exec")
         sys.meta_path.insert(0, Mutated(module_of(mutant.path), mutant.path, code))
     os.chdir(ROOT)
@@ -137,7 +137,8 @@ def verdicts(mutants: Sequence[Mutant], workers: int, folder: Path) -> Iterator[
         while waiting and len(running) < workers:
             n, mutant = waiting.pop()
             answer = folder / f"{n}.json"
-            tests = target_of(mutant.path).tests_for(mutant.qualified.rpartition(".")[2])
+            function, kind = mutant.qualified.rpartition(".")[2], mutant.kind.removeprefix("named, ")
+            tests = target_of(mutant.path).tests_for(function, kind)
             running[forked(mutant, tests, answer)] = (mutant, answer)
         for pid, (mutant, answer) in list(running.items()):
             ended, _, usage = os.wait4(pid, os.WNOHANG)
@@ -145,6 +146,14 @@ def verdicts(mutants: Sequence[Mutant], workers: int, folder: Path) -> Iterator[
                 del running[pid]
                 yield verdict(mutant, answer, usage.ru_utime + usage.ru_stime)
         time.sleep(0.02)
+
+
+def fault_without_mutant(folder: Path) -> str:
+    """What fails in the code as it is: then nothing could be said of a mutant. "" where all is well."""
+    tests = tuple(dict.fromkeys(test for target in TARGETS for test in target.tests))
+    answer = folder / "none.json"
+    os.waitpid(forked(None, tests, answer), 0)
+    return " ".join(json.loads(answer.read_text("utf-8"))) if answer.exists() else "the tests did not come to an end"
 
 
 def forked(mutant: Mutant | None, tests: Sequence[str], answer: Path) -> int:

@@ -35,7 +35,8 @@ class Spot:
         """True in what a reader reads as a sentence: `plain`, notes, `says`."""
         named = [n.arg for n in self.chain if isinstance(n, ast.keyword)]
         about = any(isinstance(n, ast.FunctionDef) and n.name in WORDY for n in self.chain)
-        return about or bool({"notes", "says", "title"} & set(named))
+        assigned = [t.id for n in self.chain if isinstance(n, ast.Assign) for t in n.targets if isinstance(t, ast.Name)]
+        return about or bool({"notes", "says"} & {*named, *assigned})
 
 
 WORDY = {"plain", "_why_none", "_why_zero"}
@@ -157,6 +158,7 @@ def is_power(spot: Spot) -> bool:
 # -- places
 
 
+LETTERED = {"Operand": 1, "SumProduct": 2, "PartialSums": 2}  # which argument says the letters of the axes
 PLACES = {"t", "m", "h", "q", "k", "j", "i", "c", "v", "u", "row", "rows", "keys", "at"}
 PLACED = {"Ref", "grad", "subscript", "Address", "numbers"}
 
@@ -170,12 +172,8 @@ def index_swap(spot: Spot) -> Iterator[ast.AST]:
         around = called(spot.parent) in PLACED or isinstance(spot.parent, ast.Subscript)
         if names & PLACES and around:
             yield changed(node, elts=[*node.elts[:-2], node.elts[-1], node.elts[-2]])
-    if (
-        isinstance(node, ast.Constant)
-        and isinstance(node.value, str)
-        and called(spot.parent) in ("Operand", "SumProduct")
-    ):
-        letters = spot.parent.args[1] if called(spot.parent) == "Operand" else spot.parent.args[2]  # type: ignore[attr-defined]
+    if isinstance(node, ast.Constant) and isinstance(node.value, str) and called(spot.parent) in LETTERED:
+        letters = spot.parent.args[LETTERED[called(spot.parent)]]  # type: ignore[attr-defined]
         if node is letters and len(node.value) >= 2:
             yield changed(node, value=node.value[:-2] + node.value[-1] + node.value[-2])
     if isinstance(node, ast.Call) and called(node) == "transpose" and len(node.args) == 2:
@@ -357,6 +355,26 @@ WORDS = [
 ]
 
 
+# In the sentences that are data: another place, another size, another token.
+PLACEHOLDERS = [
+    ("{0}", "{1}"),
+    ("{1}", "{0}"),
+    ("{token_q}", "{token_k}"),
+    ("{token_k}", "{token_q}"),
+    ("{token}", "{entry}"),
+    ("{entry}", "{token}"),
+    ("{c}", "{h}"),
+    ("{h}", "{c}"),
+    ("{m}", "{t}"),
+    ("{n}", "{t}"),
+    ("{n_i}", "{n_c}"),
+    ("{n_c}", "{n_i}"),
+    ("{n_n}", "{n_m}"),
+    ("{d_model", "{d_vocab"),
+    ("{d_vocab", "{d_model"),
+]
+
+
 @operator("words")
 def words(spot: Spot) -> Iterator[ast.AST]:
     """Another word, another token or another number in a sentence."""
@@ -368,6 +386,9 @@ def words(spot: Spot) -> Iterator[ast.AST]:
             if re.search(rf"\b{old.strip()}\b", node.value):
                 yield changed(node, value=node.value.replace(old, new, 1))
                 break
+        for old, new in PLACEHOLDERS:
+            if old in node.value:
+                yield changed(node, value=node.value.replace(old, new, 1))
     if isinstance(node, ast.FormattedValue) and isinstance(node.value, (ast.Name, ast.Subscript)):
         if isinstance(node.value, ast.Name) and node.value.id not in PLACES | {"n", "d", "last"}:
             return

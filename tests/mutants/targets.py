@@ -20,6 +20,8 @@ QUICK = "not gpt2 and not wide and not embedded and not plain_loop"  # without t
 
 BY_MODEL = (TERMS, LATEX, WORDS, BACKWARD, EXPLAIN)  # their tests run on several models
 FIRST = {
+    "words": WORDS,
+    "LaTeX": LATEX,
     "plain": WORDS,
     "_why_none": WORDS,
     "formula": LATEX,
@@ -42,14 +44,15 @@ class Target:
     draw: int
     functions: tuple[str, ...] = ()  # what they are called begins like one of these; all, if none are given
     without: tuple[str, ...] = ()  # and like none of these
+    kinds: tuple[str, ...] = ()  # all, if none are given
 
     @property
     def path(self) -> Path:
         return defining(self.defines)
 
-    def tests_for(self, function: str) -> tuple[str, ...]:
-        """The tests, those first that look at what this function says."""
-        first = FIRST.get(function, "")
+    def tests_for(self, function: str, kind: str) -> tuple[str, ...]:
+        """The tests, those first that look at what this function says, or at faults of this kind."""
+        first = FIRST.get(kind, FIRST.get(function, ""))
         return (first, *(test for test in self.tests if test != first)) if first in self.tests else self.tests
 
 
@@ -63,6 +66,8 @@ TARGETS = (
     Target("class TokenLoss", OP_TESTS, 30),
     Target("class Ref", (EDGES, EXPRESSION, *OP_TESTS), 15),
     Target("class Op", OP_TESTS, 5, without=("Op.picture",)),
+    Target("def query_key_value", OP_TESTS, 22, kinds=("index swap", "words", "LaTeX")),
+    Target("def _mlp(c: GPT2Config", OP_TESTS, 14, kinds=("index swap", "words", "LaTeX")),
     Target("class Values", OP_TESTS, 12),
     Target("def step_rule", (UPDATE, LEARN), 30),
     Target("class LayerNorm", (NETWORK, EDGES, BACKWARD), 32,
