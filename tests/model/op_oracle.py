@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import cache, partial
+from dataclasses import dataclass, field
+from functools import cache, cached_property, partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
@@ -34,7 +35,7 @@ Local = Callable[[Sources], Tensor]
 class Case:
     """A run, and what the test knows of it by itself."""
 
-    run: Any
+    run: Any = field(repr=False)
     is_sequence: bool
     tokens: tuple[int, ...]
     goals: tuple[int, ...]  # what each position is scored on
@@ -44,6 +45,11 @@ class Case:
     @property
     def n(self) -> int:
         return len(self.tokens)
+
+    @cached_property
+    def ahead(self) -> Tensor:
+        """[query, key]: where the key comes after the query."""
+        return torch.from_numpy(np.triu(np.ones((self.n, self.n), bool), 1))
 
     def node(self, name: str) -> Any:
         return self.run.model.graph[name]
@@ -112,7 +118,6 @@ def local_of(case: Case, node: Any) -> Local:
     if short in ("q", "k", "v"):
         big = short.upper()
         return lambda s: torch.einsum("ti,hic->thc", s["out"], s[f"W_{big}"]) + s[f"b_{big}"]
-    ahead = torch.ones(case.n, case.n).triu(1).bool()
     formulas: dict[str, Local] = {
         "W_U": lambda s: s["W_E"].T,
         "embed": lambda s: s["W_E"][list(case.tokens)],
@@ -123,7 +128,7 @@ def local_of(case: Case, node: Any) -> Local:
         "normalized": lambda s: (s["x"] - s["mean"][:, None]) / s["scale"][:, None],
         "out": lambda s: s["normalized"] * s["w"] + s["b"],
         "qk": lambda s: torch.einsum("qhc,khc->hqk", s["q"], s["k"]),
-        "scores": lambda s: (s["qk"] / math.sqrt(c.d_model // c.n_head)).masked_fill(ahead, -math.inf),
+        "scores": lambda s: (s["qk"] / math.sqrt(c.d_model // c.n_head)).masked_fill(case.ahead, -math.inf),
         "exp": lambda s: (s["scores"] - s["scores"].amax(-1, keepdim=True)).exp(),
         "pattern": lambda s: s["exp"] / s["exp"].sum(-1, keepdim=True),
         "z": lambda s: torch.einsum("hqk,khc->qhc", s["pattern"], s["v"]),

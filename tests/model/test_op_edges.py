@@ -12,7 +12,7 @@ from model.arch.network import causal
 from model.errors import ReaderError
 from model.ops.base import arc_cosine, log, minus_log
 from model.runtime.backward import loss_on, slopes_at_the_end
-from model.runtime.sample import Settings, choose
+from model.runtime.sample import Sampling, choose
 from tests.model.latex import value
 from tests.model.models import SHAPES, random_model
 from tests.model.op_oracle import case_of
@@ -76,19 +76,19 @@ def test_functions_where_they_end() -> None:
 
 
 def test_seeds_are_whole_numbers_that_every_reader_of_json_keeps() -> None:
-    assert Settings(seed=2**53 - 1).seed == 2**53 - 1
+    assert Sampling(seed=2**53 - 1).seed == 2**53 - 1
     with pytest.raises(ReaderError):
-        Settings(seed=2**53)
+        Sampling(seed=2**53)
 
 
 @pytest.mark.parametrize(("below", "kept"), [(1e-13, 1), (1e-11, 2)])
 def test_what_counts_as_having_reached_p(below: float, kept: int) -> None:
     """Of two equal tokens the first reaches p = ½ + 10⁻¹³, which rounding may make of ½, and not p = ½ + 10⁻¹¹."""
-    assert choose(np.zeros(2, np.float32), Settings(top_p=0.5 + below), 1).kept == kept
+    assert choose(np.zeros(2, np.float32), Sampling(top_p=0.5 + below), 1).kept == kept
 
 
 def test_settings_left_out_change_nothing() -> None:
-    choice = choose(np.array([0.3, 2.0, -1.0], np.float32), Settings(), 4)
+    choice = choose(np.array([0.3, 2.0, -1.0], np.float32), Sampling(), 4)
     assert (choice.t, choice.position, choice.kept, choice.kept_by_k) == (3, 4, 3, 3)
     assert np.array_equal(choice.tempered, choice.probs)
     assert [row.token for row in choice.candidates()] == [1, 0, 2]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from model.errors import ReaderError
 from model.ops.update import Rate
+from model.runtime import learn
 from tests.model.latex import Env, Named, number, sides
 from tests.model.op_oracle import address_of, case_of
 
@@ -170,3 +172,29 @@ def test_rates_at_the_edge(eta: float) -> None:
     assert run.learning.rate.eta == eta
     if not eta:
         assert np.array_equal(run["W_E.step(3)"], run["W_E"])
+
+
+def one_digit(x: float) -> float:
+    """To one significant digit, towards zero."""
+    power = math.floor(math.log10(x))
+    return math.floor(x / 10.0**power) * 10.0**power
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
+@pytest.mark.parametrize("share", [0.25, 16.0])
+def test_a_rate_is_halved_until_a_step_lowers_the_loss(
+    monkeypatch: pytest.MonkeyPatch, share: float, optimizer: Any
+) -> None:
+    """It begins where the slope promises that share of the loss: of 16 times the loss, too far."""
+    monkeypatch.setattr(learn, "FIRST_STEP", share)
+    run = case_of("small", "sequence").run
+    loss, power = float(run["loss"]), 2 if optimizer == "sgd" else 1
+    weights = [node.name for node in run.model.graph.parameters if node.name != "W_U"]
+    steep = sum(float((np.abs(run[f"{name}.grad"].astype(np.float64)) ** power).sum()) for name in weights)
+    tried = [one_digit(min(share * loss / steep, 1))]
+    while float(run.at_rate(Rate(tried[-1], optimizer))["loss.step"]) >= loss:
+        tried.append(one_digit(tried[-1] / 2))
+    assert (len(tried) > 1) == (share > 1)
+    found = learn.suggested_rate(run, optimizer)
+    assert found.eta == pytest.approx(tried[-1], rel=1e-12), f"tried {tried}"
+    assert found.optimizer == optimizer
