@@ -363,8 +363,8 @@ def test_values_after_steps(at: str):
     run = run_of("embedded")
     view = values_view(run, state_of(run, at))
     assert re.search(r"after \d steps", view["title"])
-    if view.stages:
-        links = BeautifulSoup("".join(str(stage.link) for stage in view.stages), "lxml").find_all("a")
+    if view["stages"]:
+        links = BeautifulSoup("".join(str(stage.link) for stage in view["stages"]), "lxml").find_all("a")
         found = [parse_qs(urlsplit(a["href"]).query)["at"][0] for a in links]
         assert all(isinstance(parse(address), Address) and ".step(" in address for address in found)
 

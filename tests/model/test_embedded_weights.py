@@ -59,7 +59,7 @@ def test_loads_in_half_a_second_after_torch() -> None:
     """Best of three in one fresh process: the disk cache is warm, as on any but the first start."""
     code = """
 import time, torch
-from model.checkpoints import read_checkpoint
+from model.weights.checkpoints import read_checkpoint
 from model.embedded import WEIGHTS
 def once():
     start = time.perf_counter(); read_checkpoint(WEIGHTS); return time.perf_counter() - start

@@ -52,7 +52,7 @@ class GPT2Config(Config):
         if act not in ACTIVATIONS:
             raise CheckpointError(f"config.json: activation_function {act!r} is not supported", USE)
         found = {"layer_norm_epsilon": 1e-5, **hf, "activation_function": ACTIVATIONS[act].stored_as[0]}
-        found["n_inner"] = hf.get("n_inner") or 4 * hf["n_embd"]
+        found["n_inner"] = hf.get("n_inner") or 4 * hf.get("n_embd", 0)  # what is missing is named below
         return cls(**{ours: found[theirs] for theirs, ours in cls.stored_as.items()})
 
     def to_hf(self, start_id: int) -> dict[str, Any]:
