@@ -42,6 +42,24 @@ def test_a_range_and_a_number_have_a_term_for_each_of_the_range(
         assert term.product == pytest.approx(np.prod([f.value for f in term.factors]), rel=1e-12)
 
 
+def test_numerators_and_denominators_are_called_so() -> None:
+    e = case_of("toy").run.explain("calc(loss/logits[1,2])")
+    assert [(t.label, t.factors[0].address) for t in e.terms] == [("numerator", "loss"), ("denominator", "logits[1,2]")]
+
+
+def test_a_product_of_products_opens_into_its_own_rows_and_columns() -> None:
+    run = case_of("toy").run
+    inside = "dot(dot(embed[1:3,:],blocks.0.attn.W_Q[0,:,:]),blocks.0.attn.W_O[0,:,:])"
+    e = run.explain(f"calc(sum({inside}*W_E[2:4,:]))", limit=20)
+    assert e.n_terms == 8
+    whole = run["embed"][1:3] @ run["blocks.0.attn.W_Q"][0] @ run["blocks.0.attn.W_O"][0]
+    for term in e.terms:
+        row, column = divmod(term.index, 4)
+        assert float(run.values(term.factors[0].address)) == pytest.approx(term.factors[0].value, rel=1e-12)
+        assert term.factors[0].value == pytest.approx(whole[row, column], rel=1e-5)
+        assert term.factors[1].address == f"W_E[{row + 2},{column}]"
+
+
 @pytest.mark.parametrize("written", ["dot(W_E[1,:],blocks.0.attn.W_Q[:,:,:])", "dot(blocks.0.attn.q[1,:,:],loss)"])
 def test_a_dot_takes_rows_and_matrices_alone(written: str) -> None:
     with pytest.raises(ReaderError, match="one or two axes"):

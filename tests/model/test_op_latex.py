@@ -204,6 +204,7 @@ def test_a_constants_name_is_its_value(name: str, target: str | None) -> None:
                     continue
                 e = case.run.explain(address_of(node.name, at, quantity), limit=30)
                 for factor in (f for term in e.terms for f in term.factors if f.constant):
+                    assert factor.constant != "1", f"{e.address}: a factor of 1 says nothing"
                     env: Env = {"varepsilon": case.run.model.config.eps, "position": at[0] if at else None}
                     if node.short == "pre":
                         env["u"] = e_value(case, node.name, at)

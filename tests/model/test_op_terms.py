@@ -11,8 +11,21 @@ from collections import Counter
 from typing import Any
 
 import pytest
+import torch
 
-from tests.model.op_oracle import CASES, Case, address_of, case_of, expected_terms, place_in, read_by
+from tests.model.op_oracle import (
+    CASES,
+    Case,
+    address_of,
+    case_of,
+    expected_terms,
+    key_of,
+    local_of,
+    moves_with,
+    place_in,
+    read_by,
+    sources_of,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")  # PyTorch's own, forward mode
 
@@ -254,6 +267,35 @@ def test_forward_factors_are_the_numbers_that_move_it(name: str, target: str | N
             moved = set(read_by(case, node, at))
             missing = moved - set(listed)
             assert not missing, f"{node.name}{list(at)} moves with {sorted(missing)[:3]}, which no term shows"
+
+
+# What need not move: a number under the mask or a bend, deviations that cancel, what a largest number hides.
+STILL = {("z", "v"), ("v", "z"), ("var", "mean"), ("scores", "qk")}
+BENT = {"post", "exp", "pattern", "loss_per_token"}
+
+
+@pytest.mark.parametrize(("name", "target"), [("small", "sequence"), ("one head", None)])  # no weight is just 0
+def test_a_number_is_said_to_be_read_where_it_moves_another(name: str, target: str | None) -> None:
+    case = case_of(name, target)
+    for node in case.run.model.graph:
+        for reader in case.run.model.graph.consumers(node.name) if node.name != "tokens" else []:
+            if reader.is_parameter or reader.short in BENT or (reader.short, node.short) in STILL:
+                continue
+            for at in places_of(case, node.name, 1):
+                check_readers(case, node.name, at, reader)
+
+
+def check_readers(case: Case, site: str, at: tuple[int, ...], reader: Any) -> None:
+    """The places of `reader` among those that read site[at] are just those that move with it."""
+    s = sources_of(case, reader)
+    moves = moves_with(local_of(case, reader), s, key_of(reader, site), at)
+    moved = torch.nonzero(moves).tolist()
+    said = torch.zeros_like(moves)
+    for address in case.run.explain(address_of(site, at), limit=1).used_by:
+        name, _, index = address.partition("[")
+        if name == reader.name:
+            said[tuple(slice(None) if i == ":" else int(i) for i in index.removesuffix("]").split(",") if i)] = 1
+    assert said.nonzero().tolist() == moved, f"{site}{list(at)} moves {reader.name} at {moved[:4]}, not where it says"
 
 
 @pytest.mark.parametrize("name", ["small", "wide", "toy"])

@@ -186,7 +186,8 @@ def test_a_rate_is_halved_until_a_step_lowers_the_loss(
     monkeypatch: pytest.MonkeyPatch, share: float, optimizer: Any
 ) -> None:
     """It begins where the slope promises that share of the loss: of 64 times the loss, too far."""
-    monkeypatch.setattr(learn, "FIRST_STEP", share)
+    if share != 0.25:  # where it does begin
+        monkeypatch.setattr(learn, "FIRST_STEP", share)
     run = case_of("toy", "sequence").run
     loss, power = float(run["loss"]), 2 if optimizer == "sgd" else 1
     weights = [node.name for node in run.model.graph.parameters if node.name != "W_U"]
@@ -198,3 +199,18 @@ def test_a_rate_is_halved_until_a_step_lowers_the_loss(
     found = learn.suggested_rate(run, optimizer)
     assert found.eta == pytest.approx(tried[-1], rel=1e-12), f"tried {tried}"
     assert found.optimizer == optimizer
+
+
+@pytest.mark.parametrize("steep", [0.0, float("inf"), float("nan")])
+def test_a_rate_where_no_slope_says_how_far(monkeypatch: pytest.MonkeyPatch, steep: float) -> None:
+    monkeypatch.setattr(learn, "steepness", lambda run, optimizer: steep)
+    run = case_of("toy").run
+    assert learn.suggested_rate(run, "sgd") == Rate(1e-3)
+    assert learn.suggested_rate(run, "adamw") == Rate(1e-4, "adamw")
+
+
+def test_the_published_model_has_a_rate_of_its_own() -> None:
+    model = case_of("small").run.model
+    named = type(model)("gpt2", model.net, model.tokenizer).run("some words")
+    assert learn.suggested_rate(named) == Rate(2e-5)
+    assert learn.suggested_rate(named, "adamw").eta != 2e-5

@@ -5,10 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
+from model.ops.activation import ACTIVATIONS, Gelu, Relu
+from model.ops.op import Op
 from model.runtime.sample import Sampling, choose
+from tests.model.latex import Env, Named, value
 from tests.model.op_oracle import TINY, case_of, contribution, place_in
 from tests.model.test_sum_product import CASES as SUMS
 from tests.model.test_sum_product import Numbers
@@ -90,12 +94,23 @@ def test_with_p_of_1_the_unlikeliest_token_stays() -> None:
     assert choose([0.0, -40.0, -80.0], Sampling(top_p=0.999999), 1).kept == 1  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("case", ["mean square", "square", "entry by entry"])
+def test_a_sums_slope_is_what_its_latex_says(case: str) -> None:
+    op, spec, scale = SUMS[case]
+    run: Any = Numbers(op, spec, scale)
+    env: Env = {site: Named(run.tensor(site).numpy(), letters) for site, letters in run.letters.items()}
+    env |= {"∂y": Named(run.upstream.numpy(), op.letters), "n": 6.0}
+    for site, tensor in run.tensors.items():
+        found = value(op.slope(site), env).lined_up(run.letters[site])
+        assert np.allclose(found, tensor.grad.numpy()), f"{case}, {site}: {op.slope(site)}"
+
+
 def test_a_site_that_a_sum_reads_twice_is_read_at_two_places() -> None:
     op, spec, scale = SUMS["every row with every row"]
     run: Any = Numbers(op, spec, scale)
     every = slice(None, None)
     assert op.readers(run, "x", (1, 2)) == [(1, every), (every, 1)]
-    assert op.slope("x").count(r"\frac{\partial L}{\partial y}") == 2
+    assert op.slope("x") == r"\sum_{k} \frac{\partial L}{\partial y}\,x + \sum_{q} \frac{\partial L}{\partial y}\,x"
     assert [len(group.places) for group in op.backward(run, "x", (1, 2))] == [1, 1]
 
 
@@ -107,3 +122,17 @@ def test_heads_that_share_a_key_are_named_by_their_own_numbers() -> None:
         heads = dict(zip(group.axes, group.places, strict=True))["head"]
         assert sorted(set(heads.tolist())) == [2 * g, 2 * g + 1]
         assert op.readers(run, "k", (0, g, 3)) == [(slice(2 * g, 2 * g + 2), slice(None, None), 0)]
+
+
+def test_the_unembedding_is_the_embedding_under_another_name() -> None:
+    op = case_of("toy").node("W_U").op
+    assert op.readers(case_of("toy").run, "W_E", (4, 1)) == [(1, 4)]
+
+
+def test_an_op_without_a_slope_says_so() -> None:
+    with pytest.raises(NotImplementedError):
+        Op().slope("embed")
+
+
+def test_activations_by_the_names_that_configs_have_for_them() -> None:
+    assert {"gelu_new": Gelu, "gelu_pytorch_tanh": Gelu, "relu": Relu} == ACTIVATIONS
